@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory through the allocator hook, and the scratch arena that a compile or an import owns. */
+#ifndef RLX_BASE_ALLOC_H
+#define RLX_BASE_ALLOC_H
+
+#include "base/status.h"
+
+/* `allocator` NULL means the default. `*out` is written only on success; bytes 0 gives NULL. */
+RLX_WARN_UNUSED rlx_status rlx_alloc(const rlx_allocator *allocator, uint64_t bytes, void **out);
+RLX_WARN_UNUSED rlx_status rlx_alloc_zero(const rlx_allocator *allocator, uint64_t bytes,
+                                          void **out);
+RLX_WARN_UNUSED rlx_status rlx_alloc_aligned(const rlx_allocator *allocator, uint64_t bytes,
+                                             uint64_t alignment, void **out);
+/* count * size, overflow-checked, zeroed. */
+RLX_WARN_UNUSED rlx_status rlx_alloc_array(const rlx_allocator *allocator, uint64_t count,
+                                           uint64_t element_bytes, void **out);
+void rlx_free(const rlx_allocator *allocator, void *memory); /* NULL is fine */
+
+/* A bump allocator over chunks: everything that is allocated from it is freed at once by
+ * rlx_scratch_reset. A zeroed struct with `allocator` set is an empty scratch. */
+typedef struct rlx_scratch_chunk rlx_scratch_chunk;
+typedef struct rlx_scratch {
+    const rlx_allocator *allocator; /* borrowed; NULL: default */
+    rlx_scratch_chunk *head;        /* owned */
+} rlx_scratch;
+
+/* Zeroed memory, aligned to 16. */
+RLX_WARN_UNUSED rlx_status rlx_scratch_alloc(rlx_scratch *scratch, uint64_t bytes, void **out);
+RLX_WARN_UNUSED rlx_status rlx_scratch_array(rlx_scratch *scratch, uint64_t count,
+                                             uint64_t element_bytes, void **out);
+/* A copy of text[0, length) with a terminating zero. */
+RLX_WARN_UNUSED rlx_status rlx_scratch_text(rlx_scratch *scratch, const char *text, size_t length,
+                                            const char **out);
+RLX_WARN_UNUSED rlx_status rlx_scratch_printf(rlx_scratch *scratch, const char **out,
+                                              const char *format, ...) RLX_PRINTF(3, 4);
+void rlx_scratch_reset(rlx_scratch *scratch);
+
+#endif

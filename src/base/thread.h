@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads, futex-style waiting, clocks and CPU facts; the only file pair that knows pthreads and
+ * cgroups. Atomics are C11's. */
+#ifndef RLX_BASE_THREAD_H
+#define RLX_BASE_THREAD_H
+
+#include "base/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A joinable thread with signals blocked. */
+RLX_WARN_UNUSED rlx_status rlx_thread_start(pthread_t *out_thread, void *(*body)(void *),
+                                            void *argument);
+
+/* Sleeps while *word == expected, at most timeout_ns (UINT64_MAX: no limit). May wake early. */
+void rlx_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+void rlx_futex_wake(_Atomic uint32_t *word, uint32_t count);
+
+void rlx_cpu_relax(void);
+uint64_t rlx_now_ns(void); /* monotonic */
+
+/* How many threads this process may really use: affinity mask, and the container's CPU quota
+ * (cgroup v1 and v2) rounded down; at least 1. */
+uint32_t rlx_cpu_count(void);
+
+/* The floating-point environment: save, set the default (nearest, no flush to zero, no traps),
+ * restore. */
+typedef struct rlx_fp_mode {
+    uint64_t bits;
+} rlx_fp_mode;
+rlx_fp_mode rlx_fp_mode_enter(void);
+void rlx_fp_mode_leave(rlx_fp_mode saved);
+
+#endif
