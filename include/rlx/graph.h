@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building a model: a graph of values (tensors) and nodes (ops).
+ *
+ * A graph is used by one thread at a time. Ids are dense integers of one graph. An `add` call
+ * checks arity, attributes and, once all input shapes are known numbers, dtypes and shapes; what
+ * hangs on a symbolic dim is checked when a compile has bound it. A failed call leaves the graph as
+ * it was. */
+#ifndef RLX_GRAPH_H
+#define RLX_GRAPH_H
+
+#include <rlx/ops.h>
+
+RLX_BEGIN_DECLS
+
+typedef struct rlx_graph rlx_graph;
+typedef uint32_t rlx_value_id;
+typedef uint32_t rlx_node_id;
+
+/* No value, no node: an absent optional input or output. */
+#define RLX_NONE UINT32_MAX
+
+typedef enum rlx_value_kind {
+    RLX_VALUE_INPUT = 0, /* given before each run */
+    RLX_VALUE_PARAMETER, /* a weight: data from a source, read when a program is created */
+    RLX_VALUE_CONSTANT,  /* small data inside the graph */
+    RLX_VALUE_STATE,     /* persists between runs; zero before the first write */
+    RLX_VALUE_TEMPORARY  /* computed by a node, or the input of a block */
+} rlx_value_kind;
+
+/* A negative dim is a symbol (rlx_graph_symbol); RLX_DIM_UNKNOWN is not known yet. */
+#define RLX_DIM_UNKNOWN INT64_MIN
+
+typedef struct rlx_shape {
+    uint32_t rank; /* 0 to RLX_MAX_RANK */
+    int64_t dims[RLX_MAX_RANK];
+} rlx_shape;
+
+/* Where a parameter's bytes come from, in the value's dtype and row-major order. */
+typedef enum rlx_source_kind {
+    RLX_SOURCE_NONE = 0, /* must be given before a program is created */
+    RLX_SOURCE_MEMORY,   /* borrowed until the program is created */
+    RLX_SOURCE_FILE,     /* a range of a file */
+    RLX_SOURCE_SEEDED    /* mean + scale * uniform [-1, 1) from a counter-based generator */
+} rlx_source_kind;
+
+typedef struct rlx_source {
+    rlx_source_kind kind;
+    const void *memory;
+    const char *path; /* the graph keeps a copy */
+    uint64_t offset;  /* in the file */
+    uint64_t bytes;   /* of memory or file range; must equal the value's bytes */
+    uint64_t seed;
+    double mean, scale;
+} rlx_source;
+
+/* `allocator` may be NULL. The graph is owned by the caller. */
+RLX_CALL rlx_status rlx_graph_create(const rlx_allocator *allocator, rlx_graph **out_graph);
+RLX_API void rlx_graph_destroy(rlx_graph *graph);
+
+/* The dim that stands for a named size ("batch"); the same name gives the same dim. */
+RLX_CALL rlx_status rlx_graph_symbol(rlx_graph *graph, const char *name, int64_t *out_dim);
+
+/* Names are copied. A name must be new in the graph; NULL or "" gives a made-up one ("%12"). */
+RLX_CALL rlx_status rlx_graph_add_input(rlx_graph *graph, const char *name, rlx_dtype dtype,
+                                        rlx_shape shape, rlx_value_id *out_value);
+RLX_CALL rlx_status rlx_graph_add_parameter(rlx_graph *graph, const char *name, rlx_dtype dtype,
+                                            rlx_shape shape, const rlx_source *source,
+                                            rlx_value_id *out_value);
+/* `data` has `bytes` bytes and is copied; the size must fit dtype and shape. */
+RLX_CALL rlx_status rlx_graph_add_constant(rlx_graph *graph, const char *name, rlx_dtype dtype,
+                                           rlx_shape shape, const void *data, uint64_t bytes,
+                                           rlx_value_id *out_value);
+RLX_CALL rlx_status rlx_graph_add_state(rlx_graph *graph, const char *name, rlx_dtype dtype,
+                                        rlx_shape shape, rlx_value_id *out_value);
+
+/* Makes a value an output of the model under `name` (NULL: the value's own name). */
+RLX_CALL rlx_status rlx_graph_add_output(rlx_graph *graph, rlx_value_id value, const char *name);
+
+/* The general form of every op. `attrs` is the op's struct (NULL: all zero) and is copied.
+ * `inputs` may hold RLX_NONE where the op allows an absent input. out_values receives
+ * `output_count` ids. For ops with blocks see rlx_graph_begin_block. */
+RLX_CALL rlx_status rlx_graph_add_node(rlx_graph *graph, rlx_op op, const void *attrs,
+                                       const rlx_value_id *inputs, uint32_t input_count,
+                                       uint32_t output_count, rlx_value_id *out_values);
+
+/* Short forms; each adds one node with one output. */
+RLX_CALL rlx_status rlx_graph_add_unary(rlx_graph *graph, rlx_op op, rlx_value_id x,
+                                        rlx_value_id *out_y);
+RLX_CALL rlx_status rlx_graph_add_binary(rlx_graph *graph, rlx_op op, rlx_value_id a,
+                                         rlx_value_id b, rlx_value_id *out_y);
+RLX_CALL rlx_status rlx_graph_add_matmul(rlx_graph *graph, rlx_value_id a, rlx_value_id b,
+                                         rlx_value_id *out_y);
+RLX_CALL rlx_status rlx_graph_add_conv(rlx_graph *graph, rlx_value_id x, rlx_value_id w,
+                                       rlx_value_id bias, const rlx_conv_attrs *attrs,
+                                       rlx_value_id *out_y);
+RLX_CALL rlx_status rlx_graph_add_softmax(rlx_graph *graph, rlx_value_id x, int64_t axis,
+                                          rlx_value_id *out_y);
+RLX_CALL rlx_status rlx_graph_add_reshape(rlx_graph *graph, rlx_value_id x, rlx_shape shape,
+                                          rlx_value_id *out_y);
+RLX_CALL rlx_status rlx_graph_add_transpose(rlx_graph *graph, rlx_value_id x, const int64_t *perm,
+                                            uint32_t rank, rlx_value_id *out_y);
+RLX_CALL rlx_status rlx_graph_add_concat(rlx_graph *graph, const rlx_value_id *inputs,
+                                         uint32_t count, int64_t axis, rlx_value_id *out_y);
+
+/* Blocks of `if` and `loop`. Between begin and end, nodes are added to the block and may use values
+ * from outside it. begin returns the block's input values (`loop`: i64 iteration, then one per
+ * carried value, typed like them); end gives what it yields. Then rlx_graph_add_flow adds the node
+ * with its finished blocks: (then, else) or (body). */
+typedef uint32_t rlx_block_id;
+RLX_CALL rlx_status rlx_graph_begin_block(rlx_graph *graph, const rlx_value_id *like,
+                                          uint32_t input_count, rlx_value_id *out_inputs,
+                                          rlx_block_id *out_block);
+RLX_CALL rlx_status rlx_graph_end_block(rlx_graph *graph, rlx_block_id block,
+                                        const rlx_value_id *yields, uint32_t yield_count);
+RLX_CALL rlx_status rlx_graph_add_flow(rlx_graph *graph, rlx_op op, const void *attrs,
+                                       const rlx_value_id *inputs, uint32_t input_count,
+                                       const rlx_block_id *blocks, uint32_t block_count,
+                                       uint32_t output_count, rlx_value_id *out_values);
+
+/* Looks at a value. Unknown ids give RLX_NOT_FOUND. */
+typedef struct rlx_value_info {
+    const char *name; /* borrowed from the graph */
+    rlx_value_kind kind;
+    bool is_typed; /* dtype and shape below are known (dims may be symbols) */
+    rlx_dtype dtype;
+    rlx_shape shape;
+} rlx_value_info;
+RLX_CALL rlx_status rlx_graph_value(const rlx_graph *graph, rlx_value_id value,
+                                    rlx_value_info *out_info);
+RLX_CALL rlx_status rlx_graph_find(const rlx_graph *graph, const char *name,
+                                   rlx_value_id *out_value);
+RLX_API uint32_t rlx_graph_value_count(const rlx_graph *graph);
+RLX_API uint32_t rlx_graph_node_count(const rlx_graph *graph);
+RLX_API uint32_t rlx_graph_output_count(const rlx_graph *graph);
+RLX_API rlx_value_id rlx_graph_output(const rlx_graph *graph,
+                                      uint32_t index); /* RLX_NONE past the end */
+
+/* Accepts, or names the node, the rule and the values that break it. */
+RLX_CALL rlx_status rlx_graph_verify(const rlx_graph *graph);
+
+/* The text form; parsing it gives the same graph. The string is owned: rlx_string_free. */
+RLX_CALL rlx_status rlx_graph_print(const rlx_graph *graph, char **out_text);
+RLX_CALL rlx_status rlx_graph_parse(const rlx_allocator *allocator, const char *text,
+                                    uint64_t bytes, rlx_graph **out_graph);
+RLX_API void rlx_string_free(const rlx_allocator *allocator, char *text);
+
+RLX_END_DECLS
+
+#endif

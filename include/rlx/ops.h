@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops and their attribute structs. A zeroed struct has the defaults that are written here; an unset
+ * number that must not be 0 (a stride, a group count) means 1. */
+#ifndef RLX_OPS_H
+#define RLX_OPS_H
+
+#include <rlx/dtype.h>
+
+RLX_BEGIN_DECLS
+
+enum { RLX_MAX_RANK = 8, RLX_MAX_INTS = 16 };
+
+typedef enum rlx_op {
+    RLX_OP_NONE = 0,
+#define RLX_OP(upper, lower, family, in_least, in_most, out_least, out_most, attrs, flags) \
+    RLX_OP_##upper,
+#include <rlx/ops.def>
+#undef RLX_OP
+    RLX_OP_COUNT
+} rlx_op;
+
+/* "matmul", or "?" for a number that is no op. */
+RLX_API const char *rlx_op_name(rlx_op op);
+RLX_CALL rlx_status rlx_op_from_name(const char *name, rlx_op *out_op);
+
+/* A short list of integers: axes, pads, a permutation. */
+typedef struct rlx_ints {
+    uint32_t count;
+    int64_t items[RLX_MAX_INTS];
+} rlx_ints;
+
+/* A list of any length; the graph keeps its own copy. */
+typedef struct rlx_list {
+    uint32_t count;
+    const int64_t *items;
+} rlx_list;
+
+/* What a matmul or conv applies before it stores: a unary op with its alpha and beta, or NONE. */
+typedef struct rlx_activation {
+    rlx_op op;
+    double alpha, beta;
+} rlx_activation;
+
+typedef enum rlx_auto_pad {
+    RLX_AUTO_PAD_EXPLICIT = 0, /* the pads attribute */
+    RLX_AUTO_PAD_SAME_UPPER,
+    RLX_AUTO_PAD_SAME_LOWER,
+    RLX_AUTO_PAD_VALID
+} rlx_auto_pad;
+
+typedef enum rlx_pad_mode {
+    RLX_PAD_CONSTANT = 0,
+    RLX_PAD_REFLECT,
+    RLX_PAD_EDGE,
+    RLX_PAD_WRAP
+} rlx_pad_mode;
+
+typedef enum rlx_scatter_mode {
+    RLX_SCATTER_SET = 0,
+    RLX_SCATTER_ADD,
+    RLX_SCATTER_MUL,
+    RLX_SCATTER_MIN,
+    RLX_SCATTER_MAX
+} rlx_scatter_mode;
+
+typedef struct rlx_none_attrs {
+    uint8_t unused;
+} rlx_none_attrs;
+
+typedef struct rlx_unary_attrs {
+    double alpha, beta; /* meaning per op: see ops.def; no defaults are implied */
+} rlx_unary_attrs;
+
+typedef struct rlx_cast_attrs {
+    rlx_dtype to; /* float to integer truncates towards zero, saturates, NaN gives 0 */
+} rlx_cast_attrs;
+
+typedef struct rlx_chain_attrs {
+    rlx_list code; /* src/ir/chain.h */
+} rlx_chain_attrs;
+
+typedef struct rlx_matmul_attrs {
+    bool transpose_a, transpose_b; /* the last two axes */
+    double alpha;                  /* 0 means 1 */
+    rlx_dtype to; /* output dtype when has_to (i32 for 8-bit operands); else that of a */
+    bool has_to;
+    rlx_activation activation;
+} rlx_matmul_attrs;
+
+/* Lists have one item per spatial axis (pads: all begins, then all ends); empty means default. */
+typedef struct rlx_conv_attrs {
+    rlx_ints strides, dilations, pads, output_padding;
+    int64_t groups; /* 0 means 1 */
+    rlx_auto_pad auto_pad;
+    rlx_activation activation;
+} rlx_conv_attrs;
+
+typedef struct rlx_pool_attrs {
+    rlx_ints kernel, strides, dilations, pads;
+    rlx_auto_pad auto_pad;
+    bool ceil_mode, count_include_pad;
+} rlx_pool_attrs;
+
+typedef struct rlx_reduce_attrs {
+    rlx_ints axes; /* empty: all */
+    bool keep_dims;
+} rlx_reduce_attrs;
+
+typedef struct rlx_arg_attrs {
+    int64_t axis;
+    bool keep_dims, select_last;
+} rlx_arg_attrs;
+
+typedef struct rlx_top_k_attrs {
+    int64_t k, axis;
+    bool smallest, unsorted; /* unsorted: order is free (we sort all the same) */
+} rlx_top_k_attrs;
+
+typedef struct rlx_cumsum_attrs {
+    int64_t axis;
+    bool exclusive, reverse;
+} rlx_cumsum_attrs;
+
+typedef struct rlx_axis_attrs {
+    int64_t axis; /* negative counts from the end */
+} rlx_axis_attrs;
+
+typedef struct rlx_axes_attrs {
+    rlx_ints axes;
+} rlx_axes_attrs;
+
+typedef struct rlx_norm_attrs {
+    int64_t axis;   /* layer, rms: first normalised axis */
+    int64_t groups; /* group norm */
+    double epsilon;
+} rlx_norm_attrs;
+
+typedef struct rlx_attention_attrs {
+    double scale;   /* 0 means 1 / sqrt(D) */
+    double softcap; /* 0: none; else s -> softcap tanh(s / softcap) */
+    int64_t window; /* 0: none */
+    bool causal;
+} rlx_attention_attrs;
+
+typedef struct rlx_rope_attrs {
+    double theta;       /* base of the frequencies; 0 means 10000 */
+    int64_t rotary_dim; /* 0 means D; the rest passes through */
+    bool interleaved;   /* pairs (2i, 2i + 1) instead of (i, i + rotary_dim / 2) */
+} rlx_rope_attrs;
+
+typedef struct rlx_gather_nd_attrs {
+    int64_t batch_dims;
+} rlx_gather_nd_attrs;
+
+typedef struct rlx_scatter_attrs {
+    int64_t axis; /* scatter_elements */
+    rlx_scatter_mode mode;
+} rlx_scatter_attrs;
+
+/* Empty axes: the first axes; empty steps: 1. Out-of-range starts and ends are cut as in ONNX. */
+typedef struct rlx_slice_attrs {
+    rlx_ints starts, ends, axes, steps;
+} rlx_slice_attrs;
+
+typedef struct rlx_split_attrs {
+    int64_t axis;
+    rlx_list sizes; /* empty: equal parts, the last may be smaller */
+} rlx_split_attrs;
+
+typedef struct rlx_pad_attrs {
+    rlx_ints pads; /* all begins, then all ends; negative removes */
+    rlx_pad_mode mode;
+    double value;
+} rlx_pad_attrs;
+
+typedef struct rlx_transpose_attrs {
+    rlx_ints perm; /* empty: reversed */
+} rlx_transpose_attrs;
+
+typedef struct rlx_reshape_attrs {
+    rlx_ints shape;
+} rlx_reshape_attrs;
+
+typedef struct rlx_state_write_attrs {
+    int64_t axis;
+    bool wrap; /* position modulo the capacity instead of a fault */
+} rlx_state_write_attrs;
+
+typedef struct rlx_loop_attrs {
+    int64_t bound; /* most iterations; 0: taken from a constant trip count */
+} rlx_loop_attrs;
+
+RLX_END_DECLS
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first waist from inside: what importers fill and passes rewrite. Everything that a graph
+ * points to lives in its own scratch memory, so removing a node is marking it. Knows nothing of
+ * plans, devices or files. */
+#ifndef RLX_IR_GRAPH_H
+#define RLX_IR_GRAPH_H
+
+#include "base/vec.h"
+#include "ir/op.h"
+
+#include <rlx/graph.h>
+
+/* dtype + shape + extents: what a shape rule reads and writes. An extent is the i64 scalar value
+ * that holds the true size of a dim at run time (at most the dim); RLX_NONE where the dim is exact.
+ */
+typedef struct rlx_type {
+    rlx_dtype dtype;
+    rlx_shape shape;
+    rlx_value_id extents[RLX_MAX_RANK];
+} rlx_type;
+
+typedef struct rlx_value {
+    const char *name; /* never NULL, unique */
+    rlx_value_kind kind;
+    bool is_typed;
+    rlx_type type;
+    rlx_node_id producer; /* RLX_NONE for inputs, parameters, constants, states, block inputs */
+    uint32_t producer_output;
+    rlx_block_id block; /* where it is defined; 0 is the main block */
+    const void *data;   /* constants: row-major bytes */
+    uint64_t data_bytes;
+    rlx_source source; /* parameters */
+} rlx_value;
+
+typedef struct rlx_node {
+    rlx_op op;
+    bool is_dead; /* removed by a pass */
+    rlx_block_id block;
+    const void *attrs; /* the op's struct; never NULL; replace, do not edit */
+    rlx_value_id *inputs;
+    rlx_value_id *outputs; /* RLX_NONE: an optional output that nobody wants */
+    uint32_t input_count, output_count;
+    rlx_block_id blocks[2]; /* of control flow; RLX_NONE otherwise */
+} rlx_node;
+
+/* Nodes run in the order of the list. Block inputs are TEMPORARY values without producer. */
+typedef struct rlx_block {
+    RLX_VEC(rlx_node_id) nodes;
+    rlx_value_id *inputs;
+    rlx_value_id *yields;
+    uint32_t input_count, yield_count;
+    rlx_block_id parent;
+    rlx_node_id owner; /* the flow node; RLX_NONE for main and for blocks not yet attached */
+    bool is_open;
+} rlx_block;
+
+typedef struct rlx_output {
+    rlx_value_id value;
+    const char *name;
+} rlx_output;
+
+struct rlx_graph {
+    const rlx_allocator *allocator; /* borrowed */
+    rlx_scratch memory;             /* owned: names, attributes, lists, constant data */
+    RLX_VEC(rlx_value) values;
+    RLX_VEC(rlx_node) nodes;
+    RLX_VEC(rlx_block) blocks; /* 0 is main */
+    RLX_VEC(const char *) symbols;
+    RLX_VEC(rlx_output) outputs;
+    RLX_VEC(uint32_t) names; /* open hash of value ids by name; used while building only */
+    rlx_block_id current;    /* where new nodes go */
+};
+
+/* Symbols as dims: symbol s is the dim -1 - s. */
+static inline bool rlx_dim_is_symbol(int64_t dim) {
+    return dim < 0 && dim != RLX_DIM_UNKNOWN;
+}
+static inline uint32_t rlx_dim_symbol(int64_t dim) {
+    return (uint32_t)(-1 - dim);
+}
+static inline int64_t rlx_symbol_dim(uint32_t symbol) {
+    return -1 - (int64_t)symbol;
+}
+
+/* Every dim is a number >= 0. */
+bool rlx_shape_is_known(const rlx_shape *shape);
+bool rlx_shape_equal(const rlx_shape *a, const rlx_shape *b);
+/* Elements of a known shape, overflow-checked (RLX_OUT_OF_BOUNDS). */
+RLX_WARN_UNUSED rlx_status rlx_shape_elements(const rlx_shape *shape, uint64_t *out_elements);
+/* Bytes of a value of this type in row-major order, rows of block types whole. */
+RLX_WARN_UNUSED rlx_status rlx_type_bytes(const rlx_type *type, uint64_t *out_bytes);
+/* "f32[1, 3, S]" into a caller's buffer, for messages. Returns `buffer`. */
+const char *rlx_type_text(const rlx_graph *graph, const rlx_type *type, char *buffer, size_t bytes);
+rlx_type rlx_type_make(rlx_dtype dtype, const int64_t *dims, uint32_t rank); /* no extents */
+
+/* Building blocks for importers and passes beyond the public API. */
+RLX_WARN_UNUSED rlx_status rlx_graph_new_value(rlx_graph *graph, const char *name,
+                                               rlx_value_kind kind, rlx_value_id *out_value);
+/* Adds a node with given (already made) output values, in `block`, before position `before` of its
+ * list (UINT32_MAX: at the end). Infers the output types when it can. */
+RLX_WARN_UNUSED rlx_status rlx_graph_insert_node(rlx_graph *graph, rlx_block_id block,
+                                                 uint32_t before, rlx_op op, const void *attrs,
+                                                 const rlx_value_id *inputs, uint32_t input_count,
+                                                 const rlx_value_id *outputs, uint32_t output_count,
+                                                 rlx_node_id *out_node);
+/* Copies an attribute struct (and its lists) into the graph's memory. */
+RLX_WARN_UNUSED rlx_status rlx_graph_copy_attrs(rlx_graph *graph, rlx_op op, const void *attrs,
+                                                const void **out_attrs);
+/* Every use of `from` (inputs, yields, outputs, extents) becomes `to`. */
+void rlx_graph_replace_uses(rlx_graph *graph, rlx_value_id from, rlx_value_id to);
+/* A deep copy, dead nodes left out of the block lists; ids stay the same. */
+RLX_WARN_UNUSED rlx_status rlx_graph_clone(const rlx_graph *graph, const rlx_allocator *allocator,
+                                           rlx_graph **out_graph);
+/* How often each value is used as an input, yield or output; `counts` has value_count entries. */
+void rlx_graph_count_uses(const rlx_graph *graph, uint32_t *counts);
+/* "node 'y' (matmul)": for messages; named by its first output. */
+const char *rlx_node_text(const rlx_graph *graph, rlx_node_id node, char *buffer, size_t bytes);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shape rules. */
+#include "ir/infer.h"
+
+rlx_status rlx_infer_state_write(rlx_infer *infer) {
+    return RLX_FAIL(RLX_UNSUPPORTED, "%s has no shape rule", rlx_op_name(infer->op));
+}
+
+rlx_status rlx_infer_flow(rlx_infer *infer) {
+    return RLX_FAIL(RLX_UNSUPPORTED, "%s has no shape rule", rlx_op_name(infer->op));
+}
