@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for CMake + Ninja. Each goal installs the packages it misses (RLX_NO_INSTALL=1 only
+# lists them), configures, builds and runs.
+BUILD  ?= build
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
+NINJA     = cmake --build $(BUILD) --parallel $(JOBS)
+CTEST     = ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+.PHONY: all demo test test-full bench install clean format
+
+all:
+	@scripts/install-deps.sh build
+	@$(CONFIGURE) --log-level=WARNING
+	@$(NINJA) --target rlx_product
+
+demo: all
+	@$(BUILD)/rlx demo
+
+# The quick tier: everything that is not labelled `full`.
+test:
+	@scripts/install-deps.sh build test
+	@$(CONFIGURE) --log-level=WARNING -DRLX_BUILD_TESTS=ON
+	@$(NINJA)
+	@$(CTEST) -LE full
+
+test-full:
+	@scripts/install-deps.sh build test
+	@$(CONFIGURE) --log-level=WARNING -DRLX_BUILD_TESTS=ON
+	@$(NINJA)
+	@$(CTEST)
+
+bench: all
+	@$(NINJA)
+	@$(BUILD)/rlx bench
+
+install: all
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	@rm -rf build build-*
+
+format:
+	@git ls-files '*.c' '*.h' '*.def' | xargs clang-format -i
