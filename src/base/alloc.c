@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory through the allocator hook. Every failure says how many bytes were wanted, and says it
+ * without allocating. */
+#include "base/alloc.h"
+#include "base/size.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What malloc gives on every platform we run on. */
+enum { PLAIN_ALIGNMENT = 16 };
+
+static void *default_allocate(void *user, size_t bytes, size_t alignment) {
+    void *memory = NULL;
+    (void)user;
+    if (alignment <= PLAIN_ALIGNMENT) return malloc(bytes);
+    return posix_memalign(&memory, alignment, bytes) == 0 ? memory : NULL;
+}
+
+static void default_release(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+static const rlx_allocator default_allocator = {default_allocate, default_release, NULL};
+
+const rlx_allocator *rlx_default_allocator(void) {
+    return &default_allocator;
+}
+
+static rlx_status out_of_memory(uint64_t bytes) {
+    rlx_status status = RLX_FAIL(RLX_OUT_OF_MEMORY, "out of memory: %" PRIu64 " bytes", bytes);
+    rlx_error_detail_edit()->bytes = bytes;
+    return status;
+}
+
+rlx_status rlx_alloc_aligned(const rlx_allocator *allocator, uint64_t bytes, uint64_t alignment,
+                             void **out) {
+    void *memory = NULL;
+    if (allocator == NULL) allocator = &default_allocator;
+    RLX_ASSERT(alignment != 0 && (alignment & (alignment - 1)) == 0);
+    if (bytes != 0) {
+        /* PTRDIFF_MAX is the largest object C knows. */
+        if (bytes > PTRDIFF_MAX || alignment > PTRDIFF_MAX) return out_of_memory(bytes);
+        memory = allocator->allocate(allocator->user, (size_t)bytes, (size_t)alignment);
+        if (memory == NULL) return out_of_memory(bytes);
+    }
+    *out = memory;
+    return RLX_OK;
+}
+
+rlx_status rlx_alloc(const rlx_allocator *allocator, uint64_t bytes, void **out) {
+    return rlx_alloc_aligned(allocator, bytes, PLAIN_ALIGNMENT, out);
+}
+
+/* calloc leaves fresh pages untouched, which matters for large arenas. */
+static rlx_status default_alloc_zero(uint64_t bytes, void **out) {
+    void *memory = bytes > PTRDIFF_MAX ? NULL : calloc(1, (size_t)bytes);
+    if (memory == NULL) return out_of_memory(bytes);
+    *out = memory;
+    return RLX_OK;
+}
+
+rlx_status rlx_alloc_zero(const rlx_allocator *allocator, uint64_t bytes, void **out) {
+    void *memory = NULL;
+    if (allocator == NULL) allocator = &default_allocator;
+    if (bytes != 0 && allocator->allocate == default_allocate) {
+        return default_alloc_zero(bytes, out);
+    }
+    RLX_TRY(rlx_alloc(allocator, bytes, &memory));
+    if (memory != NULL) memset(memory, 0, (size_t)bytes);
+    *out = memory;
+    return RLX_OK;
+}
+
+rlx_status rlx_alloc_array(const rlx_allocator *allocator, uint64_t count, uint64_t element_bytes,
+                           void **out) {
+    uint64_t bytes;
+    if (!rlx_mul_u64(count, element_bytes, &bytes)) {
+        return RLX_FAIL(RLX_OUT_OF_MEMORY,
+                        "out of memory: %" PRIu64 " elements of %" PRIu64 " bytes", count,
+                        element_bytes);
+    }
+    return rlx_alloc_zero(allocator, bytes, out);
+}
+
+void rlx_free(const rlx_allocator *allocator, void *memory) {
+    if (memory == NULL) return;
+    if (allocator == NULL) allocator = &default_allocator;
+    allocator->release(allocator->user, memory);
+}

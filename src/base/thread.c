@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads, futexes, the clock, the usable CPUs and the floating-point mode of a thread. */
+#include "base/thread.h"
+#include "base/cpu_quota.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif !defined(__aarch64__)
+#include <fenv.h>
+#endif
+
+static const uint64_t ns_per_second = 1000000000u;
+
+rlx_status rlx_thread_start(pthread_t *out_thread, void *(*body)(void *), void *argument) {
+    sigset_t all, saved;
+    pthread_t thread;
+    int code;
+    /* A thread inherits the mask: signals stay the business of the program's own threads. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    code = pthread_create(&thread, NULL, body, argument);
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+    if (code != 0) {
+        rlx_status status =
+            RLX_FAIL(RLX_OUT_OF_MEMORY, "cannot start a thread: %s", strerror(code));
+        rlx_error_detail_edit()->os_error = code;
+        return status;
+    }
+    *out_thread = thread;
+    return RLX_OK;
+}
+
+void rlx_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / ns_per_second),
+                               .tv_nsec = (long)(timeout_ns % ns_per_second)};
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected,
+                  timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0);
+}
+
+void rlx_futex_wake(_Atomic uint32_t *word, uint32_t count) {
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count < INT_MAX ? count : INT_MAX, NULL,
+                  NULL, 0);
+}
+
+void rlx_cpu_relax(void) {
+#if defined(__SSE2__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+uint64_t rlx_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * ns_per_second + (uint64_t)now.tv_nsec;
+}
+
+/* CPUs in the affinity mask; 1 when the system does not tell. */
+static uint32_t affinity_count(void) {
+    unsigned long mask[8192 / (8 * sizeof(unsigned long))]; /* room for 8192 CPUs */
+    uint32_t count = 0;
+    /* The system call, because glibc's wrapper takes fixed-size or allocated sets only. */
+    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof mask[0]; ++i) {
+        count += (uint32_t)__builtin_popcountl(mask[i]);
+    }
+    return count != 0 ? count : 1;
+}
+
+uint32_t rlx_cpu_count(void) {
+    uint32_t count = affinity_count();
+    uint32_t quota = rlx_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+    return quota < count ? quota : count;
+}
+
+#if defined(__SSE2__)
+static uint64_t read_fp_mode(void) {
+    return _mm_getcsr();
+}
+static void write_fp_mode(uint64_t bits) {
+    _mm_setcsr((uint32_t)bits);
+}
+static const uint64_t default_fp_mode = 0x1f80; /* all exceptions masked, nearest, no flush */
+#elif defined(__aarch64__)
+static uint64_t read_fp_mode(void) {
+    uint64_t bits;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(bits));
+    return bits;
+}
+static void write_fp_mode(uint64_t bits) {
+    __asm__ volatile("msr fpcr, %0" : : "r"(bits));
+}
+static const uint64_t default_fp_mode = 0;
+#else
+static uint64_t read_fp_mode(void) {
+    return (uint64_t)fegetround();
+}
+static void write_fp_mode(uint64_t bits) {
+    fesetround((int)bits);
+}
+static const uint64_t default_fp_mode = FE_TONEAREST;
+#endif
+
+rlx_fp_mode rlx_fp_mode_enter(void) {
+    rlx_fp_mode saved = {read_fp_mode()};
+    write_fp_mode(default_fp_mode);
+    return saved;
+}
+
+void rlx_fp_mode_leave(rlx_fp_mode saved) {
+    write_fp_mode(saved.bits);
+}
