@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan: every tensor has an offset, every step its operands. Plain data, made without opening a
+ * device or reading a weight. Immutable once made; may be read by many threads. */
+#ifndef RLX_PLAN_H
+#define RLX_PLAN_H
+
+#include <rlx/graph.h>
+
+RLX_BEGIN_DECLS
+
+typedef struct rlx_plan rlx_plan;
+
+#define RLX_NO_OFFSET UINT64_MAX
+
+/* Weights, state and scratch make up the arena. SOURCE exists only while a program is created: raw
+ * parameters that prepare steps turn into weights. */
+typedef enum rlx_segment {
+    RLX_SEGMENT_WEIGHTS = 0,
+    RLX_SEGMENT_STATE,
+    RLX_SEGMENT_SCRATCH,
+    RLX_SEGMENT_SOURCE,
+    RLX_SEGMENT_COUNT
+} rlx_segment;
+
+typedef struct rlx_slot_info {
+    const char *name; /* borrowed from the plan, like every text here */
+    rlx_value_kind kind;
+    rlx_dtype dtype;
+    rlx_shape shape;
+    rlx_segment segment;
+    uint64_t offset; /* in the segment */
+    uint64_t bytes;  /* from the first to past the last element */
+    bool is_plain;   /* row-major without holes */
+} rlx_slot_info;
+
+typedef struct rlx_entry_info {
+    const char *name;
+    uint32_t input_count, output_count;
+    uint32_t step_count, stretch_count;
+    uint64_t scratch_bytes; /* peak of this entry */
+    uint64_t lower_bound;   /* largest sum of live bytes: no placement can be smaller */
+    uint64_t sum_bytes;     /* without any reuse */
+} rlx_entry_info;
+
+RLX_API void rlx_plan_destroy(rlx_plan *plan);
+RLX_API const char *rlx_plan_target(const rlx_plan *plan);
+RLX_API uint64_t rlx_plan_segment_bytes(const rlx_plan *plan, rlx_segment segment);
+RLX_API uint64_t rlx_plan_arena_bytes(const rlx_plan *plan); /* weights + state + scratch */
+RLX_API uint32_t rlx_plan_slot_count(const rlx_plan *plan);
+RLX_CALL rlx_status rlx_plan_slot(const rlx_plan *plan, uint32_t slot, rlx_slot_info *out_info);
+RLX_CALL rlx_status rlx_plan_find_slot(const rlx_plan *plan, const char *name, uint32_t *out_slot);
+RLX_API uint32_t rlx_plan_entry_count(const rlx_plan *plan);
+RLX_CALL rlx_status rlx_plan_entry(const rlx_plan *plan, uint32_t entry, rlx_entry_info *out_info);
+/* Slots of an entry's inputs and outputs; RLX_NONE past the end. */
+RLX_API uint32_t rlx_plan_input(const rlx_plan *plan, uint32_t entry, uint32_t index);
+RLX_API uint32_t rlx_plan_output(const rlx_plan *plan, uint32_t entry, uint32_t index);
+/* The name under which it is an output (its slot may have another). */
+RLX_API const char *rlx_plan_output_name(const rlx_plan *plan, uint32_t entry, uint32_t index);
+
+/* Proves the plan: no two live slots overlap, everything aligned and inside its segment, operands
+ * in range, jumps inside their entry. Independent of the code that made it. */
+RLX_CALL rlx_status rlx_plan_verify(const rlx_plan *plan);
+
+/* Texts are owned: rlx_string_free. */
+RLX_CALL rlx_status rlx_plan_print(const rlx_plan *plan, char **out_text);
+RLX_CALL rlx_status rlx_plan_html(const rlx_plan *plan, const char *title, char **out_text);
+
+RLX_END_DECLS
+
+#endif

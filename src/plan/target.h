@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a compile asks about the hardware it plans for: plain data and pure functions, so a plan can
+ * be made for a device that is not there. */
+#ifndef RLX_PLAN_TARGET_H
+#define RLX_PLAN_TARGET_H
+
+#include "ir/tensor.h"
+
+#include <rlx/base.h>
+
+typedef enum rlx_placement {
+    RLX_PLACED_UNSUPPORTED = 0,
+    RLX_PLACED_NATIVE, /* a kernel of the device */
+    RLX_PLACED_HOST    /* a host step: scalar C on mapped memory */
+} rlx_placement;
+
+/* A step to be. `data` of a present operand is not NULL, and must not be followed. */
+typedef struct rlx_target_query {
+    rlx_op op;
+    const void *attrs;
+    const rlx_tensor *in, *out;
+    uint32_t in_count, out_count;
+} rlx_target_query;
+
+typedef struct rlx_target_choice {
+    rlx_placement placement;
+    const char *kernel;       /* static text */
+    const char *reason;       /* static text */
+    uint64_t workspace_bytes; /* per worker */
+    uint32_t plain_inputs;    /* bit i: input i must be plain; the compiler inserts a copy */
+    bool plain_outputs;       /* outputs must be plain */
+    uint64_t flops;           /* for profiles */
+} rlx_target_choice;
+
+typedef struct rlx_target rlx_target;
+struct rlx_target {
+    char name[64];                               /* "cpu/scalar" */
+    uint64_t alignment;                          /* of buffers */
+    uint32_t workers;                            /* threads that get workspace */
+    uint64_t flops_per_second, bytes_per_second; /* rough, to cut stretches at about 100 ms */
+    rlx_target_choice (*choose)(const rlx_target *target, const rlx_target_query *query);
+    const void *user; /* of the backend */
+};
+
+#endif
