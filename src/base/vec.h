@@ -31,9 +31,10 @@ RLX_WARN_UNUSED rlx_status rlx_vec_grow(const rlx_allocator *allocator, void **i
          : rlx_vec_grow((allocator), (void **)&(vec)->items, &(vec)->capacity, (vec)->count, \
                         (wanted), sizeof *(vec)->items))
 
-#define rlx_vec_push(allocator, vec, ...)                              \
-    ((rlx_vec_reserve((allocator), (vec), (vec)->count + 1) == RLX_OK) \
-         ? ((vec)->items[(vec)->count++] = (__VA_ARGS__), RLX_OK)      \
+/* The value may be made from vec->count: it is read before the count moves on. */
+#define rlx_vec_push(allocator, vec, ...)                                          \
+    ((rlx_vec_reserve((allocator), (vec), (vec)->count + 1) == RLX_OK)             \
+         ? ((vec)->items[(vec)->count] = (__VA_ARGS__), (vec)->count += 1, RLX_OK) \
          : RLX_OUT_OF_MEMORY)
 
 #define rlx_vec_free(allocator, vec)         \
