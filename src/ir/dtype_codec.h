@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decoders and encoders behind the dtype rows, one pair per dtype: `count` elements at any
+ * alignment to and from f32. Only dtype.c and the codecs include this. */
+#ifndef RLX_IR_DTYPE_CODEC_H
+#define RLX_IR_DTYPE_CODEC_H
+
+#include "ir/dtype.h"
+
+#define RLX_DTYPE(upper, lower, block_elements, block_bytes, class)                  \
+    void rlx_decode_##lower(float *destination, const void *source, uint64_t count); \
+    void rlx_encode_##lower(void *destination, const float *source, uint64_t count);
+#include <rlx/dtypes.def>
+#undef RLX_DTYPE
+
+/* One element of a block type. */
+float rlx_block_element(rlx_dtype dtype, const void *data, int64_t index);
+
+/* f64 to f32 in round-to-odd: rounding the result once more, to a type at least two bits narrower,
+ * gives the same as rounding the f64 directly. */
+float rlx_f64_to_f32_odd(double value);
+
+/* Half to even for |value| < 2^51. Adding and subtracting 1.5 * 2^52 leaves no fraction bits;
+ * unlike rint this becomes two vector instructions on every machine. */
+static inline double rlx_round_even(double value) {
+    return (value + 0x1.8p52) - 0x1.8p52;
+}
+
+#endif
