@@ -43,4 +43,4 @@ clean:
 	@rm -rf build build-*
 
 format:
-	@git ls-files '*.c' '*.h' '*.def' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
