@@ -73,6 +73,9 @@ RLX_CALL rlx_status rlx_graph_add_constant(rlx_graph *graph, const char *name, r
 RLX_CALL rlx_status rlx_graph_add_state(rlx_graph *graph, const char *name, rlx_dtype dtype,
                                         rlx_shape shape, rlx_value_id *out_value);
 
+/* Gives a value another name, for messages, plans and lookups. */
+RLX_CALL rlx_status rlx_graph_rename(rlx_graph *graph, rlx_value_id value, const char *name);
+
 /* Makes a value an output of the model under `name` (NULL: the value's own name). */
 RLX_CALL rlx_status rlx_graph_add_output(rlx_graph *graph, rlx_value_id value, const char *name);
 

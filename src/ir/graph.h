@@ -68,6 +68,7 @@ struct rlx_graph {
     RLX_VEC(const char *) symbols;
     RLX_VEC(rlx_output) outputs;
     RLX_VEC(uint32_t) names; /* open hash of value ids by name; used while building only */
+    uint32_t renamed;        /* cells of `names` that hold a name no longer in use */
     rlx_block_id current;    /* where new nodes go */
 };
 
@@ -103,6 +104,14 @@ RLX_WARN_UNUSED rlx_status rlx_graph_insert_node(rlx_graph *graph, rlx_block_id 
                                                  const rlx_value_id *inputs, uint32_t input_count,
                                                  const rlx_value_id *outputs, uint32_t output_count,
                                                  rlx_node_id *out_node);
+/* The same for control flow, at the end of the open block, with finished blocks. */
+RLX_WARN_UNUSED rlx_status rlx_graph_insert_flow(rlx_graph *graph, rlx_op op, const void *attrs,
+                                                 const rlx_value_id *inputs, uint32_t input_count,
+                                                 const rlx_block_id *blocks, uint32_t block_count,
+                                                 const rlx_value_id *outputs, uint32_t output_count,
+                                                 rlx_node_id *out_node);
+/* Forgets the values from `first` on: for a call that failed half way. */
+void rlx_graph_drop_values(rlx_graph *graph, uint32_t first);
 /* Copies an attribute struct (and its lists) into the graph's memory. */
 RLX_WARN_UNUSED rlx_status rlx_graph_copy_attrs(rlx_graph *graph, rlx_op op, const void *attrs,
                                                 const void **out_attrs);

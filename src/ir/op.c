@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The op table, built from ops.def, and the field lists of the attribute structs. */
+#include "ir/op.h"
+
+#include "ir/infer.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define FIELD(kind, attrs, member) \
+    { #member, RLX_FIELD_##kind, offsetof(rlx_##attrs##_attrs, member) }
+#define ACTIVATION(attrs)                                                                       \
+    {"activation", RLX_FIELD_OP, offsetof(rlx_##attrs##_attrs, activation.op)},                 \
+        {"activation_alpha", RLX_FIELD_F64, offsetof(rlx_##attrs##_attrs, activation.alpha)}, { \
+        "activation_beta", RLX_FIELD_F64, offsetof(rlx_##attrs##_attrs, activation.beta)        \
+    }
+
+/* A struct without fields still needs an element: its count is 0. */
+static const rlx_field none_fields[] = {{"", RLX_FIELD_BOOL, 0}};
+static const rlx_field unary_fields[] = {FIELD(F64, unary, alpha), FIELD(F64, unary, beta)};
+static const rlx_field cast_fields[] = {FIELD(DTYPE, cast, to)};
+static const rlx_field chain_fields[] = {FIELD(LIST, chain, code)};
+static const rlx_field matmul_fields[] = {
+    FIELD(BOOL, matmul, transpose_a), FIELD(BOOL, matmul, transpose_b), FIELD(F64, matmul, alpha),
+    FIELD(BOOL, matmul, has_to),      FIELD(DTYPE, matmul, to),         ACTIVATION(matmul)};
+static const rlx_field conv_fields[] = {FIELD(INTS, conv, strides),
+                                        FIELD(INTS, conv, dilations),
+                                        FIELD(INTS, conv, pads),
+                                        FIELD(INTS, conv, output_padding),
+                                        FIELD(I64, conv, groups),
+                                        FIELD(AUTO_PAD, conv, auto_pad),
+                                        ACTIVATION(conv)};
+static const rlx_field pool_fields[] = {
+    FIELD(INTS, pool, kernel),           FIELD(INTS, pool, strides),
+    FIELD(INTS, pool, dilations),        FIELD(INTS, pool, pads),
+    FIELD(AUTO_PAD, pool, auto_pad),     FIELD(BOOL, pool, ceil_mode),
+    FIELD(BOOL, pool, count_include_pad)};
+static const rlx_field reduce_fields[] = {FIELD(INTS, reduce, axes),
+                                          FIELD(BOOL, reduce, keep_dims)};
+static const rlx_field arg_fields[] = {FIELD(I64, arg, axis), FIELD(BOOL, arg, keep_dims),
+                                       FIELD(BOOL, arg, select_last)};
+static const rlx_field top_k_fields[] = {FIELD(I64, top_k, k), FIELD(I64, top_k, axis),
+                                         FIELD(BOOL, top_k, smallest),
+                                         FIELD(BOOL, top_k, unsorted)};
+static const rlx_field cumsum_fields[] = {FIELD(I64, cumsum, axis), FIELD(BOOL, cumsum, exclusive),
+                                          FIELD(BOOL, cumsum, reverse)};
+static const rlx_field axis_fields[] = {FIELD(I64, axis, axis)};
+static const rlx_field axes_fields[] = {FIELD(INTS, axes, axes)};
+static const rlx_field norm_fields[] = {FIELD(I64, norm, axis), FIELD(I64, norm, groups),
+                                        FIELD(F64, norm, epsilon)};
+static const rlx_field attention_fields[] = {
+    FIELD(F64, attention, scale), FIELD(F64, attention, softcap), FIELD(I64, attention, window),
+    FIELD(BOOL, attention, causal)};
+static const rlx_field rope_fields[] = {FIELD(F64, rope, theta), FIELD(I64, rope, rotary_dim),
+                                        FIELD(BOOL, rope, interleaved)};
+static const rlx_field gather_nd_fields[] = {FIELD(I64, gather_nd, batch_dims)};
+static const rlx_field scatter_fields[] = {FIELD(I64, scatter, axis),
+                                           FIELD(SCATTER_MODE, scatter, mode)};
+static const rlx_field slice_fields[] = {FIELD(INTS, slice, starts), FIELD(INTS, slice, ends),
+                                         FIELD(INTS, slice, axes), FIELD(INTS, slice, steps)};
+static const rlx_field split_fields[] = {FIELD(I64, split, axis), FIELD(LIST, split, sizes)};
+static const rlx_field pad_fields[] = {FIELD(INTS, pad, pads), FIELD(PAD_MODE, pad, mode),
+                                       FIELD(F64, pad, value)};
+static const rlx_field transpose_fields[] = {FIELD(INTS, transpose, perm)};
+static const rlx_field reshape_fields[] = {FIELD(INTS, reshape, shape)};
+static const rlx_field state_write_fields[] = {FIELD(I64, state_write, axis),
+                                               FIELD(BOOL, state_write, wrap)};
+static const rlx_field loop_fields[] = {FIELD(I64, loop, bound)};
+
+/* The one empty list has a row of kind BOOL with no name. */
+#define FIELD_COUNT(attrs)                                 \
+    (uint32_t)(sizeof attrs##_fields / sizeof(rlx_field) - \
+               (sizeof(rlx_##attrs##_attrs) == sizeof(rlx_none_attrs)))
+
+#define MANY        RLX_OP_MANY
+#define ELEMENTWISE RLX_OPF_ELEMENTWISE
+#define VIEW        RLX_OPF_VIEW
+#define FLOW        RLX_OPF_FLOW
+#define STATEFUL    RLX_OPF_STATEFUL
+#define COMMUTES    RLX_OPF_COMMUTES
+#define FAULTS      RLX_OPF_FAULTS
+static const rlx_op_info op_table[RLX_OP_COUNT] = {
+#define RLX_OP(upper, lower, family, in_least, in_most, out_least, out_most, attrs, flags) \
+    [RLX_OP_##upper] = {#lower,                                                            \
+                        #family,                                                           \
+                        in_least,                                                          \
+                        in_most,                                                           \
+                        out_least,                                                         \
+                        out_most,                                                          \
+                        flags,                                                             \
+                        (uint32_t)sizeof(rlx_##attrs##_attrs),                             \
+                        attrs##_fields,                                                    \
+                        FIELD_COUNT(attrs),                                                \
+                        rlx_infer_##family},
+#include <rlx/ops.def>
+#undef RLX_OP
+};
+
+const rlx_op_info *rlx_op_info_of(rlx_op op) {
+    if ((uint32_t)op == RLX_OP_NONE || (uint32_t)op >= RLX_OP_COUNT) return NULL;
+    return &op_table[op];
+}
+
+const char *rlx_op_name(rlx_op op) {
+    const rlx_op_info *info = rlx_op_info_of(op);
+    return info == NULL ? "?" : info->name;
+}
+
+rlx_status rlx_op_from_name(const char *name, rlx_op *out_op) {
+    if (name == NULL || out_op == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    for (uint32_t op = 1; op < RLX_OP_COUNT; op++) {
+        if (strcmp(op_table[op].name, name) == 0) {
+            *out_op = (rlx_op)op;
+            return RLX_OK;
+        }
+    }
+    return RLX_FAIL(RLX_NOT_FOUND, "no op is called '%s'", name);
+}
+
+static const char *const auto_pad_names[] = {"explicit", "same_upper", "same_lower", "valid"};
+static const char *const pad_mode_names[] = {"constant", "reflect", "edge", "wrap"};
+static const char *const scatter_mode_names[] = {"set", "add", "mul", "min", "max"};
+
+const char *const *rlx_field_names(rlx_field_kind kind, uint32_t *out_count) {
+    *out_count = 0;
+    if (kind == RLX_FIELD_AUTO_PAD) {
+        *out_count = sizeof auto_pad_names / sizeof *auto_pad_names;
+        return auto_pad_names;
+    }
+    if (kind == RLX_FIELD_PAD_MODE) {
+        *out_count = sizeof pad_mode_names / sizeof *pad_mode_names;
+        return pad_mode_names;
+    }
+    if (kind == RLX_FIELD_SCATTER_MODE) {
+        *out_count = sizeof scatter_mode_names / sizeof *scatter_mode_names;
+        return scatter_mode_names;
+    }
+    return NULL;
+}
+
+/* The bytes of a field that carry meaning: lists by content, the rest by value. */
+static const void *field_bytes(const rlx_field *field, const void *attrs, size_t *out_bytes) {
+    const char *at = (const char *)attrs + field->offset;
+    switch (field->kind) {
+    case RLX_FIELD_BOOL:
+        *out_bytes = sizeof(bool);
+        return at;
+    case RLX_FIELD_I64:
+    case RLX_FIELD_F64:
+        *out_bytes = 8;
+        return at;
+    case RLX_FIELD_INTS: {
+        const rlx_ints *ints = (const rlx_ints *)(const void *)at;
+        *out_bytes = ints->count * sizeof(int64_t);
+        return ints->items;
+    }
+    case RLX_FIELD_LIST: {
+        const rlx_list *list = (const rlx_list *)(const void *)at;
+        *out_bytes = list->count * sizeof(int64_t);
+        return list->items;
+    }
+    default:
+        *out_bytes = sizeof(uint32_t);
+        return at;
+    }
+}
+
+bool rlx_attrs_equal(rlx_op op, const void *a, const void *b) {
+    const rlx_op_info *info = rlx_op_info_of(op);
+    if (info == NULL) return false;
+    for (uint32_t i = 0; i < info->field_count; i++) {
+        size_t a_bytes, b_bytes;
+        const void *a_data = field_bytes(&info->fields[i], a, &a_bytes);
+        const void *b_data = field_bytes(&info->fields[i], b, &b_bytes);
+        if (a_bytes != b_bytes) return false;
+        if (a_bytes != 0 && memcmp(a_data, b_data, a_bytes) != 0) return false;
+    }
+    return true;
+}
+
+uint64_t rlx_attrs_hash(rlx_op op, const void *attrs) {
+    const rlx_op_info *info = rlx_op_info_of(op);
+    uint64_t hash = 1469598103934665603u ^ (uint64_t)op;
+    if (info == NULL) return hash;
+    for (uint32_t i = 0; i < info->field_count; i++) {
+        size_t bytes;
+        const unsigned char *data = field_bytes(&info->fields[i], attrs, &bytes);
+        hash = (hash ^ bytes) * 1099511628211u;
+        for (size_t b = 0; b < bytes; b++)
+            hash = (hash ^ data[b]) * 1099511628211u;
+    }
+    return hash;
+}
