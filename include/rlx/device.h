@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices: what a program runs on. Names are stable: "cpu" is this machine's processor with its
+ * best instruction set; "cpu:scalar", "cpu:avx2" and "cpu:avx512" force a level. */
+#ifndef RLX_DEVICE_H
+#define RLX_DEVICE_H
+
+#include <rlx/base.h>
+
+RLX_BEGIN_DECLS
+
+/* Retained: programs keep their device. May be used by several threads. */
+typedef struct rlx_device rlx_device;
+
+typedef struct rlx_device_options {
+    size_t size;                    /* sizeof(rlx_device_options) */
+    const rlx_allocator *allocator; /* NULL: the default; copied */
+    uint32_t threads;               /* CPU threads, the caller included; 0: as many as the process
+                                     * may use */
+} rlx_device_options;
+
+typedef struct rlx_device_info {
+    const char *name;        /* "cpu", "cpu:scalar" */
+    const char *kind;        /* "cpu" */
+    const char *description; /* "8 threads, avx2 f16c avx512" */
+    const char *target;      /* what plans are made for: "cpu/avx512"; "" when not available */
+    const char *missing;     /* why it cannot be opened; "" when it can */
+    bool is_available;
+    uint32_t threads;
+    uint64_t memory_bytes; /* of the whole device; 0: not known */
+    uint64_t alignment;    /* of buffers */
+} rlx_device_info;
+
+/* Every device name that this build knows, available or not, by index. The texts are borrowed and
+ * live as long as the process. RLX_NOT_FOUND past the end. */
+RLX_API uint32_t rlx_device_count(void);
+RLX_CALL rlx_status rlx_device_at(uint32_t index, rlx_device_info *out_info);
+
+/* Opens a device by name (NULL: "cpu"); `options` may be NULL. RLX_NOT_FOUND for a name that no
+ * backend knows, RLX_UNSUPPORTED for hardware that is not there (the text says what is missing). */
+RLX_CALL rlx_status rlx_device_open(const char *name, const rlx_device_options *options,
+                                    rlx_device **out_device);
+RLX_API rlx_device *rlx_device_retain(rlx_device *device);
+RLX_API void rlx_device_release(rlx_device *device); /* NULL is allowed */
+
+/* The texts are borrowed as long as the device lives. */
+RLX_CALL rlx_status rlx_device_describe(const rlx_device *device, rlx_device_info *out_info);
+
+RLX_END_DECLS
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an arena implements: raw reads, writes and copies inside segments. Everything that knows
+ * slots, dtypes and logical order is done once, in arena.c and arena_io.c, on top of these. */
+#ifndef RLX_DRIVER_ARENA_H
+#define RLX_DRIVER_ARENA_H
+
+#include "base/alloc.h"
+#include "plan/plan.h"
+
+#include <rlx/arena.h>
+
+#include <stdatomic.h>
+
+/* Memory that somebody else owns, for one segment. */
+typedef struct rlx_arena_memory {
+    void *address; /* NULL: the arena allocates its own */
+    uint64_t bytes;
+} rlx_arena_memory;
+
+/* What an arena is made from. Weights are given by the program, except where the arena shall own a
+ * copy; SOURCE exists only when with_source is set. */
+typedef struct rlx_arena_request {
+    const rlx_allocator *allocator; /* NULL: default; copied */
+    const rlx_plan *plan;           /* borrowed, outlives the arena */
+    rlx_arena_memory memory[RLX_SEGMENT_COUNT];
+    bool weights_writable; /* given weights may be written: the program is still being made */
+    bool with_source;
+} rlx_arena_request;
+
+/* The wrappers have checked segment, offset and bytes; bytes is never 0. */
+typedef struct rlx_arena_ops {
+    const char *name; /* "host" */
+    void (*destroy)(rlx_arena *base);
+    rlx_status (*read)(rlx_arena *base, rlx_segment segment, uint64_t offset, void *destination,
+                       uint64_t bytes);
+    rlx_status (*write)(rlx_arena *base, rlx_segment segment, uint64_t offset, const void *source,
+                        uint64_t bytes);
+    /* Like memmove. */
+    rlx_status (*copy)(rlx_arena *base, rlx_segment from, uint64_t from_offset, rlx_segment to,
+                       uint64_t to_offset, uint64_t bytes);
+    rlx_status (*fill)(rlx_arena *base, rlx_segment segment, uint64_t offset, uint64_t bytes,
+                       uint8_t value);
+} rlx_arena_ops;
+
+struct rlx_arena { /* first member of every implementation */
+    const rlx_arena_ops *ops;
+    rlx_allocator allocator;
+    const rlx_plan *plan; /* borrowed */
+    uint64_t bytes[RLX_SEGMENT_COUNT];
+    void *address[RLX_SEGMENT_COUNT];   /* host address, or NULL where not mapped */
+    bool is_present[RLX_SEGMENT_COUNT]; /* SOURCE: only while a program is made */
+    bool is_writable[RLX_SEGMENT_COUNT];
+    _Atomic uint32_t pending; /* submits that were not waited for: no host access */
+};
+
+/* Host memory, own or given. What it does not get it allocates with the plan's alignment; state,
+ * scratch and own weights start as zeros. Logs `device` and the bytes per segment at info level. */
+RLX_WARN_UNUSED rlx_status rlx_arena_create_host(const rlx_arena_request *request,
+                                                 const char *device, rlx_arena **out_arena);
+void rlx_arena_destroy(rlx_arena *arena); /* NULL is fine */
+
+/* Raw access by segment, checked. */
+RLX_WARN_UNUSED rlx_status rlx_arena_read_segment(rlx_arena *arena, rlx_segment segment,
+                                                  uint64_t offset, void *destination,
+                                                  uint64_t bytes);
+RLX_WARN_UNUSED rlx_status rlx_arena_write_segment(rlx_arena *arena, rlx_segment segment,
+                                                   uint64_t offset, const void *source,
+                                                   uint64_t bytes);
+RLX_WARN_UNUSED rlx_status rlx_arena_fill(rlx_arena *arena, rlx_segment segment, uint64_t offset,
+                                          uint64_t bytes, uint8_t value);
+
+/* Reads of a slot with the true dims of this run (each at most the planned one), row-major. */
+RLX_WARN_UNUSED rlx_status rlx_arena_read_dims_f32(rlx_arena *arena, uint32_t slot,
+                                                   const int64_t *dims, float *destination);
+RLX_WARN_UNUSED rlx_status rlx_arena_read_dims_bytes(rlx_arena *arena, uint32_t slot,
+                                                     const int64_t *dims, void *destination);
+
+/* The slot as a tensor with its address; data NULL where it has no mapped memory. An empty tensor
+ * in an empty segment gets an address that is not NULL and must not be followed. */
+rlx_tensor rlx_arena_tensor(const rlx_arena *arena, uint32_t slot);
+
+#endif
