@@ -65,50 +65,37 @@ static float extreme(const float *source, uint32_t count) {
     return found;
 }
 
-void rlx_decode_q8_0(float *destination, const void *source, uint64_t count) {
-    const uint8_t *block = source;
-    for (; count >= SMALL_BLOCK; count -= SMALL_BLOCK, block += Q8_0_BYTES) {
-        float d = load_f16(block);
-        for (uint32_t i = 0; i < SMALL_BLOCK; i++)
-            *destination++ = d * (float)(int8_t)block[2 + i];
+static void q8_0_decode(float *destination, const uint8_t *block) {
+    float d = load_f16(block);
+    for (uint32_t i = 0; i < SMALL_BLOCK; i++)
+        destination[i] = d * (float)(int8_t)block[2 + i];
+}
+
+static void q8_0_encode(uint8_t *block, const float *source) {
+    float d = fabsf(extreme(source, SMALL_BLOCK)) / 127.0f;
+    float factor = inverse(d);
+    (void)store_f16(block, d);
+    for (uint32_t i = 0; i < SMALL_BLOCK; i++)
+        block[2 + i] = (uint8_t)round_clamp(source[i] * factor, -127, 127);
+}
+
+static void q4_0_decode(float *destination, const uint8_t *block) {
+    float d = load_f16(block);
+    for (uint32_t i = 0; i < SMALL_BLOCK / 2; i++) {
+        destination[i] = d * (float)((block[2 + i] & 0xf) - 8);
+        destination[i + SMALL_BLOCK / 2] = d * (float)((block[2 + i] >> 4) - 8);
     }
 }
 
-void rlx_encode_q8_0(void *destination, const float *source, uint64_t count) {
-    uint8_t *block = destination;
-    for (; count >= SMALL_BLOCK; count -= SMALL_BLOCK, block += Q8_0_BYTES, source += SMALL_BLOCK) {
-        float d = fabsf(extreme(source, SMALL_BLOCK)) / 127.0f;
-        float factor = inverse(d);
-        (void)store_f16(block, d);
-        for (uint32_t i = 0; i < SMALL_BLOCK; i++)
-            block[2 + i] = (uint8_t)round_clamp(source[i] * factor, -127, 127);
-    }
-}
-
-void rlx_decode_q4_0(float *destination, const void *source, uint64_t count) {
-    const uint8_t *block = source;
-    for (; count >= SMALL_BLOCK; count -= SMALL_BLOCK, block += Q4_0_BYTES) {
-        float d = load_f16(block);
-        for (uint32_t i = 0; i < SMALL_BLOCK / 2; i++) {
-            destination[i] = d * (float)((block[2 + i] & 0xf) - 8);
-            destination[i + SMALL_BLOCK / 2] = d * (float)((block[2 + i] >> 4) - 8);
-        }
-        destination += SMALL_BLOCK;
-    }
-}
-
-void rlx_encode_q4_0(void *destination, const float *source, uint64_t count) {
-    uint8_t *block = destination;
-    for (; count >= SMALL_BLOCK; count -= SMALL_BLOCK, block += Q4_0_BYTES, source += SMALL_BLOCK) {
-        /* The extreme becomes code 0, that is -8: the longer side of the range. */
-        float d = extreme(source, SMALL_BLOCK) / -8.0f;
-        float factor = inverse(d);
-        (void)store_f16(block, d);
-        for (uint32_t i = 0; i < SMALL_BLOCK / 2; i++) {
-            int32_t low = clamp_int(source[i] * factor + 8.5f, 0, 15);
-            int32_t high = clamp_int(source[i + SMALL_BLOCK / 2] * factor + 8.5f, 0, 15);
-            block[2 + i] = (uint8_t)(low | high << 4);
-        }
+static void q4_0_encode(uint8_t *block, const float *source) {
+    /* The extreme becomes code 0, that is -8: the longer side of the range. */
+    float d = extreme(source, SMALL_BLOCK) / -8.0f;
+    float factor = inverse(d);
+    (void)store_f16(block, d);
+    for (uint32_t i = 0; i < SMALL_BLOCK / 2; i++) {
+        int32_t low = clamp_int(source[i] * factor + 8.5f, 0, 15);
+        int32_t high = clamp_int(source[i + SMALL_BLOCK / 2] * factor + 8.5f, 0, 15);
+        block[2 + i] = (uint8_t)(low | high << 4);
     }
 }
 
@@ -136,19 +123,16 @@ static void q4_k_pack(uint8_t *packed, uint32_t sub, uint32_t scale, uint32_t le
     }
 }
 
-void rlx_decode_q4_k(float *destination, const void *source, uint64_t count) {
-    const uint8_t *block = source;
-    for (; count >= SUPER_BLOCK; count -= SUPER_BLOCK, block += Q4_K_BYTES) {
-        float d = load_f16(block), dmin = load_f16(block + 2);
-        for (uint32_t sub = 0; sub < SUPER_BLOCK / Q4_K_SUB; sub++) {
-            const uint8_t *nibbles = block + 16 + sub / 2 * Q4_K_SUB;
-            uint32_t shift = 4 * (sub % 2), scale, least;
-            q4_k_scales(block + 4, sub, &scale, &least);
-            float step = d * (float)scale, base = dmin * (float)least;
-            for (uint32_t i = 0; i < Q4_K_SUB; i++) {
-                float product = step * (float)((nibbles[i] >> shift) & 0xf);
-                *destination++ = product - base;
-            }
+static void q4_k_decode(float *destination, const uint8_t *block) {
+    float d = load_f16(block), dmin = load_f16(block + 2);
+    for (uint32_t sub = 0; sub < SUPER_BLOCK / Q4_K_SUB; sub++) {
+        const uint8_t *nibbles = block + 16 + sub / 2 * Q4_K_SUB;
+        uint32_t shift = 4 * (sub % 2), scale, least;
+        q4_k_scales(block + 4, sub, &scale, &least);
+        float step = d * (float)scale, base = dmin * (float)least;
+        for (uint32_t i = 0; i < Q4_K_SUB; i++) {
+            float product = step * (float)((nibbles[i] >> shift) & 0xf);
+            *destination++ = product - base;
         }
     }
 }
@@ -164,7 +148,7 @@ static void q4_k_fit(const float *source, float *out_step, float *out_base) {
     *out_base = -least;
 }
 
-static void q4_k_encode_block(uint8_t *block, const float *source) {
+static void q4_k_encode(uint8_t *block, const float *source) {
     enum { SUBS = SUPER_BLOCK / Q4_K_SUB };
     float steps[SUBS], bases[SUBS], step_most = 0, base_most = 0;
     memset(block, 0, Q4_K_BYTES);
@@ -188,12 +172,6 @@ static void q4_k_encode_block(uint8_t *block, const float *source) {
     }
 }
 
-void rlx_encode_q4_k(void *destination, const float *source, uint64_t count) {
-    uint8_t *block = destination;
-    for (; count >= SUPER_BLOCK; count -= SUPER_BLOCK, block += Q4_K_BYTES, source += SUPER_BLOCK)
-        q4_k_encode_block(block, source);
-}
-
 /* The code of element `index` of a q6_k block, -32 to 31. */
 static int32_t q6_k_code(const uint8_t *block, uint32_t index) {
     uint32_t half = index / 128, row = index % 128 / 32, lane = index % 32;
@@ -211,19 +189,16 @@ static void q6_k_put(uint8_t *block, uint32_t index, int32_t code) {
     *high = (uint8_t)(*high | (bits >> 4) << (2 * row));
 }
 
-void rlx_decode_q6_k(float *destination, const void *source, uint64_t count) {
-    const uint8_t *block = source;
-    for (; count >= SUPER_BLOCK; count -= SUPER_BLOCK, block += Q6_K_BYTES) {
-        float d = load_f16(block + 208);
-        for (uint32_t sub = 0; sub < SUPER_BLOCK / Q6_K_SUB; sub++) {
-            float step = d * (float)(int8_t)block[192 + sub];
-            for (uint32_t i = 0; i < Q6_K_SUB; i++)
-                *destination++ = step * (float)q6_k_code(block, sub * Q6_K_SUB + i);
-        }
+static void q6_k_decode(float *destination, const uint8_t *block) {
+    float d = load_f16(block + 208);
+    for (uint32_t sub = 0; sub < SUPER_BLOCK / Q6_K_SUB; sub++) {
+        float step = d * (float)(int8_t)block[192 + sub];
+        for (uint32_t i = 0; i < Q6_K_SUB; i++)
+            *destination++ = step * (float)q6_k_code(block, sub * Q6_K_SUB + i);
     }
 }
 
-static void q6_k_encode_block(uint8_t *block, const float *source) {
+static void q6_k_encode(uint8_t *block, const float *source) {
     enum { SUBS = SUPER_BLOCK / Q6_K_SUB };
     float steps[SUBS];
     memset(block, 0, Q6_K_BYTES);
@@ -241,11 +216,27 @@ static void q6_k_encode_block(uint8_t *block, const float *source) {
     }
 }
 
-void rlx_encode_q6_k(void *destination, const float *source, uint64_t count) {
-    uint8_t *block = destination;
-    for (; count >= SUPER_BLOCK; count -= SUPER_BLOCK, block += Q6_K_BYTES, source += SUPER_BLOCK)
-        q6_k_encode_block(block, source);
-}
+/* Whole blocks, by way of an aligned buffer: the f32 side may lie anywhere. */
+#define BLOCK_CODECS(name, elements, bytes)                                          \
+    void rlx_decode_##name(float *destination, const void *source, uint64_t count) { \
+        float values[elements];                                                      \
+        for (uint64_t i = 0; i < count / (elements); i++) {                          \
+            name##_decode(values, (const uint8_t *)source + (bytes)*i);              \
+            memcpy((char *)destination + sizeof values * i, values, sizeof values);  \
+        }                                                                            \
+    }                                                                                \
+    void rlx_encode_##name(void *destination, const float *source, uint64_t count) { \
+        float values[elements];                                                      \
+        for (uint64_t i = 0; i < count / (elements); i++) {                          \
+            memcpy(values, (const char *)source + sizeof values * i, sizeof values); \
+            name##_encode((uint8_t *)destination + (bytes)*i, values);               \
+        }                                                                            \
+    }
+BLOCK_CODECS(q8_0, SMALL_BLOCK, Q8_0_BYTES)
+BLOCK_CODECS(q4_0, SMALL_BLOCK, Q4_0_BYTES)
+BLOCK_CODECS(q4_k, SUPER_BLOCK, Q4_K_BYTES)
+BLOCK_CODECS(q6_k, SUPER_BLOCK, Q6_K_BYTES)
+#undef BLOCK_CODECS
 
 static float q4_k_element(const uint8_t *block, uint32_t index) {
     uint32_t sub = index / Q4_K_SUB, scale, least;

@@ -12,6 +12,17 @@
 #include <rlx/dtypes.def>
 #undef RLX_DTYPE
 
+/* The f32 side may be unaligned too. */
+static inline float rlx_take_f32(const float *source, uint64_t index) {
+    float value;
+    memcpy(&value, (const char *)source + sizeof value * index, sizeof value);
+    return value;
+}
+
+static inline void rlx_put_f32(float *destination, uint64_t index, float value) {
+    memcpy((char *)destination + sizeof value * index, &value, sizeof value);
+}
+
 /* One element of a block type. */
 float rlx_block_element(rlx_dtype dtype, const void *data, int64_t index);
 

@@ -15,6 +15,12 @@ static inline float float_of(uint32_t bits) {
     return value;
 }
 
+/* By masks: a branch around the float sum in `yes` would keep compilers from vectorising. */
+static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no) {
+    uint32_t mask = 0u - (uint32_t)condition;
+    return (yes & mask) | (no & ~mask);
+}
+
 /* Rebasing the exponent of a normal number from bias 15 to bias 127. */
 #define F16_REBASE (112u << 23)
 
@@ -24,8 +30,8 @@ static inline float f16_decode(uint32_t half) {
     /* Subnormals are counts of 2^-24; an int conversion also works where f32 subnormals are
      * flushed. */
     uint32_t tiny = bits_of((float)(int32_t)(half & 0x3ffu) * 0x1p-24f);
-    uint32_t result = magnitude < (1u << 23) ? tiny : rebased;
-    result = magnitude >= (31u << 23) ? rebased + F16_REBASE : result;
+    uint32_t result = choose(magnitude < (1u << 23), tiny, rebased);
+    result = choose(magnitude >= (31u << 23), rebased + F16_REBASE, result);
     return float_of(result | ((half & 0x8000u) << 16));
 }
 
@@ -38,9 +44,9 @@ static inline uint32_t f16_encode(float value) {
     /* Below 2^-14 the sum with 0.5 has an ulp of 2^-24: the adder does the rounding. */
     uint32_t tiny = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
     uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
-    uint32_t result = magnitude < 0x38800000u ? tiny : normal;
-    result = magnitude >= 0x47800000u ? 0x7c00u : result;
-    result = magnitude > 0x7f800000u ? nan : result;
+    uint32_t result = choose(magnitude < 0x38800000u, tiny, normal);
+    result = choose(magnitude >= 0x47800000u, 0x7c00u, result);
+    result = choose(magnitude > 0x7f800000u, nan, result);
     return result | sign;
 }
 
@@ -68,15 +74,14 @@ void rlx_decode_f16(float *destination, const void *source, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         uint16_t half;
         memcpy(&half, bytes + 2 * i, 2);
-        float value = f16_decode(half);
-        memcpy(destination + i, &value, 4);
+        rlx_put_f32(destination, i, f16_decode(half));
     }
 }
 
 void rlx_encode_f16(void *destination, const float *source, uint64_t count) {
     unsigned char *bytes = destination;
     for (uint64_t i = 0; i < count; i++) {
-        uint16_t half = (uint16_t)f16_encode(source[i]);
+        uint16_t half = (uint16_t)f16_encode(rlx_take_f32(source, i));
         memcpy(bytes + 2 * i, &half, 2);
     }
 }
@@ -86,14 +91,14 @@ void rlx_decode_bf16(float *destination, const void *source, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         uint16_t half;
         memcpy(&half, bytes + 2 * i, 2);
-        destination[i] = rlx_bf16_to_f32(half);
+        rlx_put_f32(destination, i, rlx_bf16_to_f32(half));
     }
 }
 
 void rlx_encode_bf16(void *destination, const float *source, uint64_t count) {
     unsigned char *bytes = destination;
     for (uint64_t i = 0; i < count; i++) {
-        uint16_t half = (uint16_t)bf16_encode(source[i]);
+        uint16_t half = (uint16_t)bf16_encode(rlx_take_f32(source, i));
         memcpy(bytes + 2 * i, &half, 2);
     }
 }
@@ -111,14 +116,14 @@ void rlx_decode_f64(float *destination, const void *source, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         double value;
         memcpy(&value, bytes + 8 * i, 8);
-        destination[i] = (float)value;
+        rlx_put_f32(destination, i, (float)value);
     }
 }
 
 void rlx_encode_f64(void *destination, const float *source, uint64_t count) {
     unsigned char *bytes = destination;
     for (uint64_t i = 0; i < count; i++) {
-        double value = (double)source[i];
+        double value = (double)rlx_take_f32(source, i);
         memcpy(bytes + 8 * i, &value, 8);
     }
 }
@@ -190,12 +195,12 @@ static inline uint32_t f8_encode(f8_kind kind, float value) {
     void rlx_decode_f8##name(float *destination, const void *source, uint64_t count) { \
         const uint8_t *codes = source;                                                 \
         for (uint64_t i = 0; i < count; i++)                                           \
-            destination[i] = f8_decode(f8_##name, codes[i]);                           \
+            rlx_put_f32(destination, i, f8_decode(f8_##name, codes[i]));               \
     }                                                                                  \
     void rlx_encode_f8##name(void *destination, const float *source, uint64_t count) { \
         uint8_t *codes = destination;                                                  \
         for (uint64_t i = 0; i < count; i++)                                           \
-            codes[i] = (uint8_t)f8_encode(f8_##name, source[i]);                       \
+            codes[i] = (uint8_t)f8_encode(f8_##name, rlx_take_f32(source, i));         \
     }
 F8_CODECS(e4m3fn)
 F8_CODECS(e4m3fnuz)

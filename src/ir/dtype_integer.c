@@ -18,13 +18,13 @@ static inline double saturate(float value, double least, double most) {
         for (uint64_t i = 0; i < count; i++) {                                       \
             type value;                                                              \
             memcpy(&value, bytes + sizeof value * i, sizeof value);                  \
-            destination[i] = (float)value;                                           \
+            rlx_put_f32(destination, i, (float)value);                               \
         }                                                                            \
     }                                                                                \
     void rlx_encode_##name(void *destination, const float *source, uint64_t count) { \
         unsigned char *bytes = destination;                                          \
         for (uint64_t i = 0; i < count; i++) {                                       \
-            type value = (type)saturate(source[i], least, most);                     \
+            type value = (type)saturate(rlx_take_f32(source, i), least, most);       \
             memcpy(bytes + sizeof value * i, &value, sizeof value);                  \
         }                                                                            \
     }
@@ -61,13 +61,13 @@ static inline uint64_t to_u64(float value) {
         for (uint64_t i = 0; i < count; i++) {                                       \
             type value;                                                              \
             memcpy(&value, bytes + 8 * i, 8);                                        \
-            destination[i] = (float)value;                                           \
+            rlx_put_f32(destination, i, (float)value);                               \
         }                                                                            \
     }                                                                                \
     void rlx_encode_##name(void *destination, const float *source, uint64_t count) { \
         unsigned char *bytes = destination;                                          \
         for (uint64_t i = 0; i < count; i++) {                                       \
-            type value = to_##name(source[i]);                                       \
+            type value = to_##name(rlx_take_f32(source, i));                         \
             memcpy(bytes + 8 * i, &value, 8);                                        \
         }                                                                            \
     }
@@ -78,13 +78,13 @@ WIDE_CODECS(u64, uint64_t)
 void rlx_decode_bool(float *destination, const void *source, uint64_t count) {
     const uint8_t *bytes = source;
     for (uint64_t i = 0; i < count; i++)
-        destination[i] = bytes[i] != 0 ? 1.0f : 0.0f;
+        rlx_put_f32(destination, i, bytes[i] != 0 ? 1.0f : 0.0f);
 }
 
 void rlx_encode_bool(void *destination, const float *source, uint64_t count) {
     uint8_t *bytes = destination;
     for (uint64_t i = 0; i < count; i++)
-        bytes[i] = source[i] != 0.0f;
+        bytes[i] = rlx_take_f32(source, i) != 0.0f;
 }
 
 static inline uint8_t nibble_at(const uint8_t *bytes, uint64_t index) {
@@ -101,21 +101,21 @@ static inline void nibble_put(uint8_t *bytes, uint64_t index, uint32_t nibble) {
 void rlx_decode_i4(float *destination, const void *source, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         int32_t nibble = nibble_at(source, i);
-        destination[i] = (float)(nibble < 8 ? nibble : nibble - 16);
+        rlx_put_f32(destination, i, (float)(nibble < 8 ? nibble : nibble - 16));
     }
 }
 
 void rlx_encode_i4(void *destination, const float *source, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
-        nibble_put(destination, i, (uint32_t)(int32_t)saturate(source[i], -8, 7));
+        nibble_put(destination, i, (uint32_t)(int32_t)saturate(rlx_take_f32(source, i), -8, 7));
 }
 
 void rlx_decode_u4(float *destination, const void *source, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
-        destination[i] = (float)nibble_at(source, i);
+        rlx_put_f32(destination, i, (float)nibble_at(source, i));
 }
 
 void rlx_encode_u4(void *destination, const float *source, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
-        nibble_put(destination, i, (uint32_t)saturate(source[i], 0, 15));
+        nibble_put(destination, i, (uint32_t)saturate(rlx_take_f32(source, i), 0, 15));
 }
