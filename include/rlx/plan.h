@@ -47,10 +47,11 @@ RLX_API const char *rlx_plan_target(const rlx_plan *plan);
 RLX_API uint64_t rlx_plan_segment_bytes(const rlx_plan *plan, rlx_segment segment);
 RLX_API uint64_t rlx_plan_arena_bytes(const rlx_plan *plan); /* weights + state + scratch */
 RLX_API uint32_t rlx_plan_slot_count(const rlx_plan *plan);
-RLX_CALL rlx_status rlx_plan_slot(const rlx_plan *plan, uint32_t slot, rlx_slot_info *out_info);
+RLX_CALL rlx_status rlx_plan_slot_at(const rlx_plan *plan, uint32_t slot, rlx_slot_info *out_info);
 RLX_CALL rlx_status rlx_plan_find_slot(const rlx_plan *plan, const char *name, uint32_t *out_slot);
 RLX_API uint32_t rlx_plan_entry_count(const rlx_plan *plan);
-RLX_CALL rlx_status rlx_plan_entry(const rlx_plan *plan, uint32_t entry, rlx_entry_info *out_info);
+RLX_CALL rlx_status rlx_plan_entry_at(const rlx_plan *plan, uint32_t entry,
+                                      rlx_entry_info *out_info);
 /* Slots of an entry's inputs and outputs; RLX_NONE past the end. */
 RLX_API uint32_t rlx_plan_input(const rlx_plan *plan, uint32_t entry, uint32_t index);
 RLX_API uint32_t rlx_plan_output(const rlx_plan *plan, uint32_t entry, uint32_t index);
