@@ -24,7 +24,7 @@ typedef struct rlx_scratch {
     rlx_scratch_chunk *head;        /* owned */
 } rlx_scratch;
 
-/* Zeroed memory, aligned to 16. */
+/* Zeroed memory, aligned to 16; bytes 0 gives NULL. */
 RLX_WARN_UNUSED rlx_status rlx_scratch_alloc(rlx_scratch *scratch, uint64_t bytes, void **out);
 RLX_WARN_UNUSED rlx_status rlx_scratch_array(rlx_scratch *scratch, uint64_t count,
                                              uint64_t element_bytes, void **out);

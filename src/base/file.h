@@ -18,8 +18,9 @@ void rlx_file_map_close(rlx_file_map *map); /* zeroed struct is fine */
 RLX_WARN_UNUSED rlx_status rlx_file_read_range(const char *path, uint64_t offset, uint64_t bytes,
                                                void *out);
 
-/* A file that is written beside its target (path.tmp-PID) and renamed over it by commit; abandon
- * (or a failed commit) removes it, so nothing half-written stays. */
+/* A file that is written beside its target (path.tmp-PID-N) and renamed over it by commit; abandon
+ * (or a failed commit) removes it, so nothing half-written stays. A target that exists and is not a
+ * regular file (a device, a folder) is refused. */
 typedef struct rlx_file_writer rlx_file_writer;
 RLX_WARN_UNUSED rlx_status rlx_file_writer_open(const rlx_allocator *allocator, const char *path,
                                                 rlx_file_writer **out_writer);
