@@ -17,7 +17,7 @@ enum rlx_op_flags {
     RLX_OPF_FAULTS = 1 << 5
 };
 
-enum { RLX_OP_MANY = UINT32_MAX };
+#define RLX_OP_MANY UINT32_MAX /* does not fit an enum constant */
 
 typedef enum rlx_field_kind {
     RLX_FIELD_BOOL, /* bool */
