@@ -28,7 +28,9 @@ rlx_status rlx_shape_elements(const rlx_shape *shape, uint64_t *out_elements) {
         if (shape->dims[i] < 0) return RLX_FAIL(RLX_INVALID_GRAPH, "dim %u is not known", i);
         if (shape->dims[i] == 0) is_empty = true;
     }
-    for (uint32_t i = 0; i < shape->rank && !is_empty; i++) {
+    /* Dims of 0 count as 1 here, so that the product of any of the dims is in range. */
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] == 0) continue;
         if (!rlx_mul_u64(elements, (uint64_t)shape->dims[i], &elements) || elements > INT64_MAX) {
             return RLX_FAIL(RLX_OUT_OF_BOUNDS, "the shape has more than 2^63 elements");
         }
