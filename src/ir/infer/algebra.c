@@ -1,15 +1,260 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules. */
-#include "ir/infer.h"
+/* Shape rules of matmul, conv, conv_transpose and the pools. */
+#include "ir/dtype.h"
+#include "ir/infer/check.h"
+#include "ir/window.h"
+
+#include "base/size.h"
+
+enum { TEXT_BYTES = 128 };
+
+/* Which operand dtypes go together, and what comes out. */
+static rlx_status float_matmul_dtype(const rlx_infer *infer, const rlx_matmul_attrs *attrs,
+                                     rlx_dtype *out_dtype) {
+    rlx_dtype a = infer->in[0]->dtype, b = infer->in[1]->dtype;
+    rlx_dtype to = attrs->has_to ? attrs->to : a;
+    bool is_wide = a == RLX_DTYPE_F64;
+    bool b_is_narrow = (rlx_dtype_is_float(b) && b != RLX_DTYPE_F64) ||
+                       rlx_dtype_row_of(b)->class_ == RLX_CLASS_BLOCK;
+    if (is_wide ? b != RLX_DTYPE_F64 : !b_is_narrow) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "matmul of %s and %s", rlx_dtype_name(a),
+                        rlx_dtype_name(b));
+    }
+    if (!rlx_dtype_is_float(to) || is_wide != (to == RLX_DTYPE_F64)) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "matmul of %s and %s to %s", rlx_dtype_name(a),
+                        rlx_dtype_name(b), rlx_dtype_name(to));
+    }
+    *out_dtype = to;
+    return RLX_OK;
+}
+
+static bool is_byte(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_I8 || dtype == RLX_DTYPE_U8;
+}
+
+static rlx_status integer_matmul_dtype(const rlx_infer *infer, const rlx_matmul_attrs *attrs,
+                                       rlx_dtype *out_dtype) {
+    rlx_dtype a = infer->in[0]->dtype, b = infer->in[1]->dtype;
+    rlx_dtype to = attrs->has_to ? attrs->to : a;
+    bool is_pair = a == b || (is_byte(a) && is_byte(b) && attrs->has_to);
+    bool is_wide = rlx_dtype_is_integer(to) && rlx_dtype_block_bytes(to) >= 4;
+    if (!rlx_dtype_is_integer(a) || rlx_dtype_block_elements(a) != 1 || !is_pair ||
+        (to != a && !is_wide)) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "matmul of %s and %s to %s", rlx_dtype_name(a),
+                        rlx_dtype_name(b), rlx_dtype_name(to));
+    }
+    if (attrs->alpha != 0 && attrs->alpha != 1) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "alpha is %g in a matmul of integers", attrs->alpha);
+    }
+    *out_dtype = to;
+    return RLX_OK;
+}
+
+static rlx_status check_blocks(const rlx_infer *infer, const rlx_matmul_attrs *attrs) {
+    const rlx_type *b = infer->in[1];
+    uint32_t block = rlx_dtype_block_elements(b->dtype);
+    if (block == 1) return RLX_OK;
+    if (b->shape.rank > 1 && !attrs->transpose_b) {
+        return RLX_FAIL(RLX_UNSUPPORTED,
+                        "b is %s: its blocks must run along k, which needs transpose_b",
+                        rlx_dtype_name(b->dtype));
+    }
+    if (b->shape.dims[b->shape.rank - 1] % block != 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "k is %" PRId64 ", needs a multiple of %u for %s",
+                        b->shape.dims[b->shape.rank - 1], block, rlx_dtype_name(b->dtype));
+    }
+    return rlx_infer_no_extent(infer, 1);
+}
+
+/* The axes of an operand: `outer` is m or n, absent (UINT32_MAX) in a vector. */
+typedef struct operand_axes {
+    uint32_t outer, inner;
+} operand_axes;
+
+static rlx_status find_axes(const rlx_type *type, const char *name, bool inner_is_last,
+                            bool transpose, operand_axes *out_axes) {
+    uint32_t rank = type->shape.rank;
+    if (rank == 0) return RLX_FAIL(RLX_INVALID_GRAPH, "%s is a scalar", name);
+    if (rank == 1 && transpose) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s is a vector and cannot be transposed", name);
+    }
+    if (rank == 1) {
+        *out_axes = (operand_axes){UINT32_MAX, 0};
+    } else if (inner_is_last != transpose) {
+        *out_axes = (operand_axes){rank - 2, rank - 1};
+    } else {
+        *out_axes = (operand_axes){rank - 1, rank - 2};
+    }
+    return RLX_OK;
+}
+
+/* The leading axes alone, as a type of their own. */
+static rlx_type batch_of(const rlx_type *type) {
+    rlx_type batch = *type;
+    batch.shape.rank = type->shape.rank > 2 ? type->shape.rank - 2 : 0;
+    return batch;
+}
+
+static rlx_status check_inner(const rlx_type *a, uint32_t a_axis, const rlx_type *b,
+                              uint32_t b_axis) {
+    if (a->shape.dims[a_axis] != b->shape.dims[b_axis]) {
+        char a_text[TEXT_BYTES], b_text[TEXT_BYTES];
+        return RLX_FAIL(RLX_INVALID_GRAPH, "a %s has k %" PRId64 ", b %s has k %" PRId64,
+                        rlx_type_text(NULL, a, a_text, sizeof a_text), a->shape.dims[a_axis],
+                        rlx_type_text(NULL, b, b_text, sizeof b_text), b->shape.dims[b_axis]);
+    }
+    if (a->extents[a_axis] != b->extents[b_axis]) {
+        return RLX_FAIL(RLX_UNSUPPORTED,
+                        "k of a and b is known only at run time and comes from different values");
+    }
+    return RLX_OK;
+}
+
+static void push_dim(rlx_type *type, const rlx_type *from, uint32_t axis) {
+    if (axis == UINT32_MAX) return;
+    type->shape.dims[type->shape.rank] = from->shape.dims[axis];
+    type->extents[type->shape.rank++] = from->extents[axis];
+}
 
 rlx_status rlx_infer_matmul(rlx_infer *infer) {
-    return RLX_FAIL(RLX_UNSUPPORTED, "%s has no shape rule", rlx_op_name(infer->op));
+    const rlx_matmul_attrs *attrs = infer->attrs;
+    const rlx_type *a = infer->in[0], *b = infer->in[1];
+    operand_axes a_axes, b_axes;
+    rlx_dtype dtype;
+    RLX_TRY(find_axes(a, "a", true, attrs->transpose_a, &a_axes));
+    RLX_TRY(find_axes(b, "b", false, attrs->transpose_b, &b_axes));
+    RLX_TRY(rlx_dtype_is_float(a->dtype) ? float_matmul_dtype(infer, attrs, &dtype)
+                                         : integer_matmul_dtype(infer, attrs, &dtype));
+    RLX_TRY(check_blocks(infer, attrs));
+    RLX_TRY(rlx_check_number("alpha", attrs->alpha, false));
+    RLX_TRY(check_inner(a, a_axes.inner, b, b_axes.inner));
+
+    rlx_type a_batch = batch_of(a), b_batch = batch_of(b), out;
+    RLX_TRY_WITH(rlx_infer_broadcast(&a_batch, &b_batch, &out), "batch axes");
+    push_dim(&out, a, a_axes.outer);
+    push_dim(&out, b, b_axes.outer);
+    out.dtype = dtype;
+    RLX_TRY(rlx_check_dtype(infer, 2, "bias", dtype,
+                            rlx_dtype_is_float(dtype) && dtype != RLX_DTYPE_F64));
+    RLX_TRY(rlx_check_dtype(infer, 3, "residual", dtype, false));
+    RLX_TRY(rlx_check_broadcasts_to(infer, 2, "bias", &out));
+    RLX_TRY(rlx_check_broadcasts_to(infer, 3, "residual", &out));
+    RLX_TRY(rlx_check_activation(&attrs->activation, dtype));
+    infer->out[0] = out;
+    return RLX_OK;
+}
+
+/* x and w of conv and conv_transpose: dtypes, ranks, groups. */
+static rlx_status check_conv(const rlx_infer *infer, const rlx_conv_attrs *attrs,
+                             int64_t *out_groups) {
+    const rlx_type *x = infer->in[0], *w = infer->in[1];
+    int64_t groups = attrs->groups == 0 ? 1 : attrs->groups;
+    RLX_TRY(rlx_check_float(infer, 0, "x"));
+    RLX_TRY(rlx_check_float(infer, 1, "w"));
+    if ((x->dtype == RLX_DTYPE_F64) != (w->dtype == RLX_DTYPE_F64)) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "%s of %s and %s", rlx_op_name(infer->op),
+                        rlx_dtype_name(x->dtype), rlx_dtype_name(w->dtype));
+    }
+    if (x->shape.rank < 3 || x->shape.rank > 2 + RLX_MAX_SPATIAL ||
+        w->shape.rank != x->shape.rank) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "x has rank %u and w rank %u, needs the same of 3 to %d",
+                        x->shape.rank, w->shape.rank, 2 + RLX_MAX_SPATIAL);
+    }
+    for (uint32_t i = 0; i < infer->in_count; i++)
+        RLX_TRY(rlx_infer_no_extent(infer, i));
+    if (groups < 1 || x->shape.dims[1] % groups != 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%" PRId64 " channels in %" PRId64 " groups",
+                        x->shape.dims[1], attrs->groups);
+    }
+    *out_groups = groups;
+    return RLX_OK;
+}
+
+/* The number of output channels; also that w's other channel dim fits x. */
+static rlx_status conv_channels(const rlx_infer *infer, int64_t groups, int64_t *out_channels) {
+    const int64_t *x = infer->in[0]->shape.dims, *w = infer->in[1]->shape.dims;
+    if (infer->op == RLX_OP_CONV_TRANSPOSE) {
+        if (w[0] != x[1]) {
+            return RLX_FAIL(RLX_INVALID_GRAPH, "x has %" PRId64 " channels, w takes %" PRId64, x[1],
+                            w[0]);
+        }
+        if (!rlx_mul_i64(w[1], groups, out_channels)) {
+            return RLX_FAIL(RLX_OUT_OF_BOUNDS, "%" PRId64 " x %" PRId64 " output channels", w[1],
+                            groups);
+        }
+        return RLX_OK;
+    }
+    if (w[1] != x[1] / groups) {
+        return RLX_FAIL(RLX_INVALID_GRAPH,
+                        "x has %" PRId64 " channels in %" PRId64 " groups, w takes %" PRId64
+                        " per group",
+                        x[1], groups, w[1]);
+    }
+    if (w[0] % groups != 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%" PRId64 " output channels in %" PRId64 " groups",
+                        w[0], groups);
+    }
+    *out_channels = w[0];
+    return RLX_OK;
 }
 
 rlx_status rlx_infer_conv(rlx_infer *infer) {
-    return RLX_FAIL(RLX_UNSUPPORTED, "%s has no shape rule", rlx_op_name(infer->op));
+    const rlx_conv_attrs *attrs = infer->attrs;
+    const rlx_type *x = infer->in[0], *w = infer->in[1];
+    rlx_windows windows;
+    int64_t groups, channels;
+    RLX_TRY(check_conv(infer, attrs, &groups));
+    RLX_TRY(conv_channels(infer, groups, &channels));
+    if (infer->op == RLX_OP_CONV && attrs->output_padding.count != 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "conv has no output_padding");
+    }
+    RLX_TRY((infer->op == RLX_OP_CONV ? rlx_windows_conv : rlx_windows_conv_transpose)(
+        attrs, x->shape.rank - 2, x->shape.dims + 2, w->shape.dims + 2, &windows));
+
+    rlx_type out = rlx_type_make(x->dtype, x->shape.dims, x->shape.rank);
+    out.shape.dims[1] = channels;
+    for (uint32_t i = 0; i < windows.count; i++)
+        out.shape.dims[2 + i] = windows.axes[i].out;
+    RLX_TRY(rlx_check_vector(infer, 2, "bias", channels));
+    RLX_TRY(rlx_check_dtype(infer, 2, "bias", x->dtype, x->dtype != RLX_DTYPE_F64));
+    RLX_TRY(rlx_check_dtype(infer, 3, "residual", x->dtype, false));
+    if (rlx_infer_has(infer, 3) && !rlx_shape_equal(&infer->in[3]->shape, &out.shape)) {
+        char got[TEXT_BYTES], needed[TEXT_BYTES];
+        return RLX_FAIL(RLX_INVALID_GRAPH, "residual is %s, needs %s",
+                        rlx_type_text(NULL, infer->in[3], got, sizeof got),
+                        rlx_type_text(NULL, &out, needed, sizeof needed));
+    }
+    RLX_TRY(rlx_check_activation(&attrs->activation, x->dtype));
+    infer->out[0] = out;
+    return RLX_OK;
 }
 
 rlx_status rlx_infer_pool(rlx_infer *infer) {
-    return RLX_FAIL(RLX_UNSUPPORTED, "%s has no shape rule", rlx_op_name(infer->op));
+    const rlx_pool_attrs *attrs = infer->attrs;
+    const rlx_type *x = infer->in[0];
+    bool is_max = infer->op == RLX_OP_MAX_POOL;
+    rlx_windows windows;
+    if (!rlx_dtype_is_float(x->dtype) && !(is_max && rlx_dtype_is_integer(x->dtype))) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "%s of %s", rlx_op_name(infer->op),
+                        rlx_dtype_name(x->dtype));
+    }
+    if (rlx_dtype_block_elements(x->dtype) != 1) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "%s of %s", rlx_op_name(infer->op),
+                        rlx_dtype_name(x->dtype));
+    }
+    if (x->shape.rank < 3) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "x has rank %u, needs 3 to %d", x->shape.rank,
+                        2 + RLX_MAX_SPATIAL);
+    }
+    RLX_TRY(rlx_infer_no_extent(infer, 0));
+    RLX_TRY(rlx_windows_pool(attrs, x->shape.rank - 2, x->shape.dims + 2, &windows));
+    rlx_type out = rlx_type_make(x->dtype, x->shape.dims, x->shape.rank);
+    for (uint32_t i = 0; i < windows.count; i++)
+        out.shape.dims[2 + i] = windows.axes[i].out;
+    infer->out[0] = out;
+    if (infer->out_count > 1) {
+        infer->out[1] = out;
+        infer->out[1].dtype = RLX_DTYPE_I64;
+    }
+    return RLX_OK;
 }
