@@ -1,6 +1,183 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar kernels. */
-#include "ref/kernel.h"
+/* Scalar gathers. A row (what one index, or one tuple of indices, selects) moves as a whole; rows
+ * of block types are decoded to f32. An index outside its axis gives zeros and the INDEX fault. */
+#include "ref/strided.h"
 
-const rlx_ref_row rlx_ref_gather_rows[1] = {{RLX_OP_NONE, {0}}};
-const uint32_t rlx_ref_gather_count = 0;
+#include "ir/dtype.h"
+
+/* Everything after the first `axis` dims of a tensor: one row. */
+static void walk_row(rlx_walk *walk, const rlx_tensor *tensor, uint32_t axis) {
+    rlx_walk_init(walk, tensor->dtype, tensor->data, 0, tensor->rank - axis, tensor->dims + axis,
+                  tensor->strides + axis);
+}
+
+/* Offsets in `to` and `from` are in elements; `is_valid` false writes zeros. */
+static void move_row(rlx_walk *to, int64_t to_offset, rlx_walk *from, int64_t from_offset,
+                     int64_t row_elements, bool is_valid) {
+    static const uint8_t zero[8];
+    int64_t unit = rlx_unit_elements(from->dtype);
+    rlx_walk_restart(to, to_offset);
+    if (!is_valid) {
+        rlx_walk_fill(to, zero, 0, row_elements);
+        return;
+    }
+    rlx_walk_restart(from, from_offset / unit);
+    if (to->dtype == from->dtype) {
+        rlx_walk_copy(to, from, row_elements / unit);
+    } else {
+        rlx_walk_convert(to, from, row_elements / unit);
+    }
+}
+
+/* gather: out [outer..][index..][inner..]. Three walks go over (outer, index) together; each moves
+ * along the dims that its tensor has. */
+
+static uint32_t gather_prefix(const rlx_kernel_args *args, uint32_t *out_axis) {
+    const rlx_axis_attrs *attrs = args->attrs;
+    *out_axis = rlx_axis_of(attrs->axis, args->in[0].rank);
+    return *out_axis + args->in[1].rank;
+}
+
+static int64_t gather_items(const rlx_kernel_args *args) {
+    const rlx_tensor *out = &args->out[0];
+    uint32_t axis, prefix = gather_prefix(args, &axis);
+    return rlx_row_items(out->dtype, rlx_dims_product(out->dims, prefix),
+                         rlx_dims_product(out->dims + prefix, out->rank - prefix));
+}
+
+static void gather_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const rlx_tensor *in = &args->in[0], *index = &args->in[1], *out = &args->out[0];
+    uint32_t axis, prefix = gather_prefix(args, &axis);
+    int64_t rows = rlx_dims_product(out->dims, prefix), first, last;
+    int64_t row_elements = rlx_dims_product(out->dims + prefix, out->rank - prefix);
+    int64_t outer_strides[RLX_MAX_RANK] = {0}, index_strides[RLX_MAX_RANK] = {0};
+    rlx_walk place, outer, pick, to, from;
+    rlx_item_rows(out->dtype, rows, row_elements, begin, end, &first, &last);
+    if (first >= last) return;
+    for (uint32_t i = 0; i < prefix; i++) {
+        if (i < axis) outer_strides[i] = in->strides[i];
+        if (i >= axis) index_strides[i] = index->strides[i - axis];
+    }
+    /* These three only count; u8 makes their units elements. */
+    rlx_walk_init(&place, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, out->strides);
+    rlx_walk_init(&outer, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, outer_strides);
+    rlx_walk_init(&pick, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, index_strides);
+    rlx_walk_seek(&place, first);
+    rlx_walk_seek(&outer, first);
+    rlx_walk_seek(&pick, first);
+    walk_row(&to, out, prefix);
+    walk_row(&from, in, axis + 1);
+    for (int64_t row = first; row < last; row++) {
+        int64_t wanted = rlx_index_at(index->dtype, index->data, pick.offset);
+        int64_t at = rlx_index_check(args, wanted, in->dims[axis]);
+        move_row(&to, place.offset, &from, outer.offset + at * in->strides[axis], row_elements,
+                 at >= 0);
+        rlx_walk_step(&place);
+        rlx_walk_step(&outer);
+        rlx_walk_step(&pick);
+    }
+}
+
+/* gather_elements: out[i][j] = in[index[i][j]][j] for axis 0; shapes of index and out agree. */
+
+static int64_t element_items(const rlx_kernel_args *args) {
+    return rlx_row_items(args->out[0].dtype, rlx_tensor_elements(&args->out[0]), 1);
+}
+
+static void gather_elements_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const rlx_axis_attrs *attrs = args->attrs;
+    const rlx_tensor *in = &args->in[0], *index = &args->in[1], *out = &args->out[0];
+    uint32_t axis = rlx_axis_of(attrs->axis, in->rank);
+    int64_t strides[RLX_MAX_RANK], first, last;
+    rlx_walk to, from, pick, element;
+    rlx_item_rows(out->dtype, rlx_tensor_elements(out), 1, begin, end, &first, &last);
+    if (first >= last) return;
+    for (uint32_t i = 0; i < in->rank; i++)
+        strides[i] = i == axis ? 0 : in->strides[i];
+    rlx_walk_init(&to, out->dtype, out->data, 0, out->rank, out->dims, out->strides);
+    rlx_walk_init(&from, RLX_DTYPE_U8, NULL, 0, out->rank, out->dims, strides);
+    rlx_walk_init(&pick, RLX_DTYPE_U8, NULL, 0, out->rank, out->dims, index->strides);
+    rlx_walk_seek(&to, first);
+    rlx_walk_seek(&from, first);
+    rlx_walk_seek(&pick, first);
+    rlx_walk_init(&element, in->dtype, in->data, 0, 0, NULL, NULL);
+    for (int64_t i = first; i < last; i++) {
+        static const uint8_t zero[8];
+        int64_t wanted = rlx_index_at(index->dtype, index->data, pick.offset);
+        int64_t at = rlx_index_check(args, wanted, in->dims[axis]);
+        if (at < 0) {
+            rlx_walk_fill(&to, zero, 0, 1);
+        } else {
+            rlx_walk_restart(&element, from.offset + at * in->strides[axis]);
+            rlx_walk_copy(&to, &element, 1);
+        }
+        rlx_walk_step(&from);
+        rlx_walk_step(&pick);
+    }
+}
+
+/* gather_nd: the last axis of the index is a tuple that selects out of in[batch..]. */
+
+static uint32_t tuple_size(const rlx_tensor *index) {
+    return (uint32_t)index->dims[index->rank - 1];
+}
+
+static int64_t gather_nd_items(const rlx_kernel_args *args) {
+    const rlx_tensor *out = &args->out[0];
+    uint32_t prefix = args->in[1].rank - 1;
+    return rlx_row_items(out->dtype, rlx_dims_product(out->dims, prefix),
+                         rlx_dims_product(out->dims + prefix, out->rank - prefix));
+}
+
+/* Offset in `in` that the tuple at `offset` of the index adds; false: an index is outside. */
+static bool tuple_offset(const rlx_kernel_args *args, uint32_t batch, int64_t offset,
+                         int64_t *out_offset) {
+    const rlx_tensor *in = &args->in[0], *index = &args->in[1];
+    *out_offset = 0;
+    for (uint32_t i = 0; i < tuple_size(index); i++) {
+        int64_t wanted =
+            rlx_index_at(index->dtype, index->data, offset + i * index->strides[index->rank - 1]);
+        int64_t at = rlx_index_check(args, wanted, in->dims[batch + i]);
+        if (at < 0) return false;
+        *out_offset += at * in->strides[batch + i];
+    }
+    return true;
+}
+
+static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const rlx_gather_nd_attrs *attrs = args->attrs;
+    const rlx_tensor *in = &args->in[0], *index = &args->in[1], *out = &args->out[0];
+    uint32_t batch = (uint32_t)attrs->batch_dims, prefix = index->rank - 1;
+    int64_t rows = rlx_dims_product(out->dims, prefix), first, last;
+    int64_t row_elements = rlx_dims_product(out->dims + prefix, out->rank - prefix);
+    int64_t batch_strides[RLX_MAX_RANK] = {0};
+    rlx_walk place, outer, pick, to, from;
+    rlx_item_rows(out->dtype, rows, row_elements, begin, end, &first, &last);
+    if (first >= last) return;
+    for (uint32_t i = 0; i < batch; i++)
+        batch_strides[i] = in->strides[i];
+    rlx_walk_init(&place, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, out->strides);
+    rlx_walk_init(&outer, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, batch_strides);
+    rlx_walk_init(&pick, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, index->strides);
+    rlx_walk_seek(&place, first);
+    rlx_walk_seek(&outer, first);
+    rlx_walk_seek(&pick, first);
+    walk_row(&to, out, prefix);
+    walk_row(&from, in, batch + tuple_size(index));
+    for (int64_t row = first; row < last; row++) {
+        int64_t offset;
+        bool is_valid = tuple_offset(args, batch, pick.offset, &offset);
+        move_row(&to, place.offset, &from, outer.offset + offset, row_elements, is_valid);
+        rlx_walk_step(&place);
+        rlx_walk_step(&outer);
+        rlx_walk_step(&pick);
+    }
+}
+
+const rlx_ref_row rlx_ref_gather_rows[] = {
+    {RLX_OP_GATHER, {"gather_scalar", gather_run, gather_items, NULL, NULL}},
+    {RLX_OP_GATHER_ELEMENTS,
+     {"gather_elements_scalar", gather_elements_run, element_items, NULL, NULL}},
+    {RLX_OP_GATHER_ND, {"gather_nd_scalar", gather_nd_run, gather_nd_items, NULL, NULL}},
+};
+const uint32_t rlx_ref_gather_count = sizeof rlx_ref_gather_rows / sizeof rlx_ref_gather_rows[0];

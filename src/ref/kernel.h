@@ -33,7 +33,9 @@ typedef struct rlx_kernel_args {
     uint32_t step; /* for the fault record */
     const void *attrs;
     const rlx_tensor *in;
-    const rlx_tensor *out; /* data NULL: an optional output that nobody wants */
+    /* data NULL: an optional output that nobody wants. A dim whose extent is another output of this
+     * same step (nonzero, state_write) still has its bound here. */
+    const rlx_tensor *out;
     uint32_t in_count, out_count;
     rlx_fault *fault;
     void *workspace; /* this worker's own; as many bytes as the target asked for */
