@@ -113,9 +113,10 @@ static const unsigned char *at(const void *data, int64_t index, uint32_t bytes) 
         return (int64_t)value_;                                         \
     } while (0)
 
+/* Shifts, not divisions: a view that runs backwards has negative indices. */
 static int64_t load_nibble(const void *data, int64_t index, bool is_signed) {
-    uint8_t pair = ((const uint8_t *)data)[index / 2];
-    int64_t nibble = (pair >> (4 * (index % 2))) & 0xf;
+    uint8_t pair = ((const uint8_t *)data)[index >> 1];
+    int64_t nibble = (pair >> (4 * (index & 1))) & 0xf;
     return is_signed && nibble >= 8 ? nibble - 16 : nibble;
 }
 
@@ -173,9 +174,9 @@ void rlx_store_i64(rlx_dtype dtype, void *data, int64_t index, int64_t value) {
     unsigned char *bytes = data;
     uint64_t bits = (uint64_t)value;
     if (dtype == RLX_DTYPE_I4 || dtype == RLX_DTYPE_U4) {
-        uint32_t shift = (uint32_t)(4 * (index % 2));
-        uint32_t kept = bytes[index / 2] & (0xf0u >> shift);
-        bytes[index / 2] = (uint8_t)(kept | (uint32_t)(bits & 0xf) << shift);
+        uint32_t shift = (uint32_t)(4 * (index & 1));
+        uint32_t kept = bytes[index >> 1] & (0xf0u >> shift);
+        bytes[index >> 1] = (uint8_t)(kept | (uint32_t)(bits & 0xf) << shift);
         return;
     }
     if (dtype == RLX_DTYPE_BOOL) bits = bits != 0;

@@ -43,7 +43,9 @@ static inline uint32_t f16_encode(float value) {
     uint32_t normal = (rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13;
     /* Below 2^-14 the sum with 0.5 has an ulp of 2^-24: the adder does the rounding. */
     uint32_t tiny = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
-    uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
+    /* A NaN keeps the payload bits that fit, so that patterns survive a round trip. */
+    uint32_t payload = (magnitude >> 13) & 0x3ffu;
+    uint32_t nan = 0x7c00u | choose(payload == 0, 0x200u, payload);
     uint32_t result = choose(magnitude < 0x38800000u, tiny, normal);
     result = choose(magnitude >= 0x47800000u, 0x7c00u, result);
     result = choose(magnitude > 0x7f800000u, nan, result);
@@ -53,8 +55,8 @@ static inline uint32_t f16_encode(float value) {
 static inline uint32_t bf16_encode(float value) {
     uint32_t bits = bits_of(value);
     uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    uint32_t nan = (bits >> 16) | 0x40u;
-    return (bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+    uint32_t nan = (bits >> 16) | choose((bits & 0x7f0000u) == 0, 0x40u, 0);
+    return choose((bits & 0x7fffffffu) > 0x7f800000u, nan, rounded);
 }
 
 float rlx_f16_to_f32(uint16_t bits) {
@@ -149,7 +151,7 @@ typedef struct f8_kind {
 
 static const f8_kind f8_e4m3fn = {3, 7, 0x7e, 0x7e, 0x7f, false};
 static const f8_kind f8_e4m3fnuz = {3, 8, 0x7f, 0x7f, 0x80, true};
-static const f8_kind f8_e5m2 = {2, 15, 0x7b, 0x7c, 0x7f, false};
+static const f8_kind f8_e5m2 = {2, 15, 0x7b, 0x7c, 0x7e, false};
 static const f8_kind f8_e5m2fnuz = {2, 16, 0x7f, 0x7f, 0x80, true};
 
 static inline float f8_decode(f8_kind kind, uint32_t code) {
@@ -157,8 +159,8 @@ static inline float f8_decode(f8_kind kind, uint32_t code) {
     uint32_t sign = (code & 0x80u) << 24;
     if (kind.is_unsigned_zero && code == 0x80u) return float_of(0x7fc00000u);
     if (magnitude > kind.top) {
-        bool is_infinity = magnitude == kind.over;
-        return float_of(sign | (is_infinity ? 0x7f800000u : 0x7fc00000u));
+        /* Infinity has no fraction bits, NaN has; they keep their place. */
+        return float_of(sign | 0x7f800000u | (magnitude << (23 - kind.mantissa_bits) & 0x7fffffu));
     }
     uint32_t fraction = magnitude & ((1u << kind.mantissa_bits) - 1u);
     uint32_t exponent = magnitude >> kind.mantissa_bits;
@@ -174,9 +176,13 @@ static inline uint32_t f8_encode(f8_kind kind, float value) {
     uint32_t bits = bits_of(value);
     uint32_t sign = (bits >> 24) & 0x80u;
     uint32_t magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return kind.is_unsigned_zero ? 0x80u : sign | kind.nan;
     uint32_t rebase = (uint32_t)(127 - kind.bias) << 23;
     uint32_t cut = 23 - kind.mantissa_bits;
+    if (magnitude > 0x7f800000u) {
+        uint32_t payload = (magnitude & 0x7fffffu) >> cut;
+        if (kind.over == kind.top || payload == 0) return sign | kind.nan;
+        return sign | kind.over | payload;
+    }
     uint32_t result;
     if (magnitude < rebase + (1u << 23)) {
         /* Subnormal: add a power of two whose ulp is the smallest subnormal. */
