@@ -8,7 +8,8 @@
 
 #include "ir/op.h"
 
-enum { RLX_CHAIN_WORDS = 7 };
+/* RLX_CHAIN_MOST instructions at most: so many results always fit on a kernel's stack. */
+enum { RLX_CHAIN_WORDS = 7, RLX_CHAIN_MOST = 256 };
 #define RLX_CHAIN_NONE INT64_MIN
 
 typedef struct rlx_chain_instruction {
@@ -25,7 +26,15 @@ static inline uint32_t rlx_chain_count(rlx_list code) {
 }
 /* Writes one instruction as RLX_CHAIN_WORDS integers. */
 void rlx_chain_encode(const rlx_chain_instruction *instruction, int64_t *out_words);
-/* Ops are elementwise and not chain, operands point backwards or to inputs, dtypes are dtypes. */
+/* 1 to RLX_CHAIN_MOST whole instructions; ops are elementwise and not chain, each with the operands
+ * it takes, which point backwards or to inputs; results are dtypes and not blocks (inputs may be).
+ * RLX_INVALID_GRAPH. */
 RLX_WARN_UNUSED rlx_status rlx_chain_verify(rlx_list code, uint32_t input_count);
+
+/* The dtype rule of one elementwise op (also copy): what it makes of `count` operand dtypes. `to`
+ * is read by cast only. RLX_INVALID_GRAPH names the dtypes that do not fit. */
+RLX_WARN_UNUSED rlx_status rlx_elementwise_dtype(rlx_op op, const rlx_dtype *operands,
+                                                 uint32_t count, rlx_dtype to,
+                                                 rlx_dtype *out_dtype);
 
 #endif
