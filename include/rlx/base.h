@@ -85,6 +85,10 @@ typedef struct rlx_allocator {
 /* The allocator that is used where NULL is passed: the C library's. */
 RLX_API const rlx_allocator *rlx_default_allocator(void);
 
+/* Frees a text that a function handed over as owned. `allocator` is that of the object it came from
+ * (NULL: the default); NULL text is fine. */
+RLX_API void rlx_string_free(const rlx_allocator *allocator, char *text);
+
 typedef enum rlx_log_level {
     RLX_LOG_ERROR = 0,
     RLX_LOG_WARN,

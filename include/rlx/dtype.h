@@ -29,11 +29,11 @@ RLX_API uint32_t rlx_dtype_block_bytes(rlx_dtype dtype);
 RLX_CALL rlx_status rlx_dtype_bytes(rlx_dtype dtype, uint64_t count, uint64_t *out_bytes);
 
 /* Converts `count` elements from f32 into `dtype`, and back. Any alignment. Round to nearest even;
- * NaN stays NaN (integers: 0; bool: 1); integer targets saturate; bool is 0/1, x != 0. Too large for
- * f16, bf16 or f8e5m2 gives infinity; the f8 kinds without infinity (fn, fnuz) saturate to their
- * largest number, infinity included; fnuz has one NaN (0x80) and no -0. Of a block type, `count` is
- * a multiple of the block, except for 4-bit types (low nibble first), whose last nibble may be
- * missing (it is left alone). RLX_INVALID_ARGUMENT otherwise, and nothing is written. */
+ * NaN stays NaN (integers: 0; bool: 1); integer targets saturate; bool is 0/1, x != 0. Too large
+ * for f16, bf16 or f8e5m2 gives infinity; the f8 kinds without infinity (fn, fnuz) saturate to
+ * their largest number, infinity included; fnuz has one NaN (0x80) and no -0. Of a block type,
+ * `count` is a multiple of the block, except for 4-bit types (low nibble first), whose last nibble
+ * may be missing (it is left alone). RLX_INVALID_ARGUMENT otherwise, and nothing is written. */
 RLX_CALL rlx_status rlx_convert_from_f32(rlx_dtype dtype, void *destination, const float *source,
                                          uint64_t count);
 RLX_CALL rlx_status rlx_convert_to_f32(rlx_dtype dtype, float *destination, const void *source,

@@ -9,49 +9,13 @@
 #define RLX_GRAPH_H
 
 #include <rlx/ops.h>
+#include <rlx/value.h>
 
 RLX_BEGIN_DECLS
 
 typedef struct rlx_graph rlx_graph;
 typedef uint32_t rlx_value_id;
 typedef uint32_t rlx_node_id;
-
-/* No value, no node: an absent optional input or output. */
-#define RLX_NONE UINT32_MAX
-
-typedef enum rlx_value_kind {
-    RLX_VALUE_INPUT = 0, /* given before each run */
-    RLX_VALUE_PARAMETER, /* a weight: data from a source, read when a program is created */
-    RLX_VALUE_CONSTANT,  /* small data inside the graph */
-    RLX_VALUE_STATE,     /* persists between runs; zero before the first write */
-    RLX_VALUE_TEMPORARY  /* computed by a node, or the input of a block */
-} rlx_value_kind;
-
-/* A negative dim is a symbol (rlx_graph_symbol); RLX_DIM_UNKNOWN is not known yet. */
-#define RLX_DIM_UNKNOWN INT64_MIN
-
-typedef struct rlx_shape {
-    uint32_t rank; /* 0 to RLX_MAX_RANK */
-    int64_t dims[RLX_MAX_RANK];
-} rlx_shape;
-
-/* Where a parameter's bytes come from, in the value's dtype and row-major order. */
-typedef enum rlx_source_kind {
-    RLX_SOURCE_NONE = 0, /* must be given before a program is created */
-    RLX_SOURCE_MEMORY,   /* borrowed until the program is created */
-    RLX_SOURCE_FILE,     /* a range of a file */
-    RLX_SOURCE_SEEDED    /* mean + scale * uniform [-1, 1) from a counter-based generator */
-} rlx_source_kind;
-
-typedef struct rlx_source {
-    rlx_source_kind kind;
-    const void *memory;
-    const char *path; /* the graph keeps a copy */
-    uint64_t offset;  /* in the file */
-    uint64_t bytes;   /* of memory or file range; must equal the value's bytes */
-    uint64_t seed;
-    double mean, scale;
-} rlx_source;
 
 /* `allocator` may be NULL. The graph is owned by the caller. */
 RLX_CALL rlx_status rlx_graph_create(const rlx_allocator *allocator, rlx_graph **out_graph);
@@ -145,7 +109,6 @@ RLX_CALL rlx_status rlx_graph_verify(const rlx_graph *graph);
 RLX_CALL rlx_status rlx_graph_print(const rlx_graph *graph, char **out_text);
 RLX_CALL rlx_status rlx_graph_parse(const rlx_allocator *allocator, const char *text,
                                     uint64_t bytes, rlx_graph **out_graph);
-RLX_API void rlx_string_free(const rlx_allocator *allocator, char *text);
 
 RLX_END_DECLS
 

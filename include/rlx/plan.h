@@ -4,7 +4,7 @@
 #ifndef RLX_PLAN_H
 #define RLX_PLAN_H
 
-#include <rlx/graph.h>
+#include <rlx/value.h>
 
 RLX_BEGIN_DECLS
 

@@ -85,3 +85,5 @@ void rlx_text_free(rlx_text *text) {
     rlx_free(allocator, text->data);
     *text = (rlx_text){.allocator = allocator};
 }
+
+void rlx_string_free(const rlx_allocator *allocator, char *text) { rlx_free(allocator, text); }

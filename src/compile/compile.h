@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Graph to plan. pipeline.c is the list of passes; a graph pass is one function over a pass
+ * context; lower.h has what follows them. Opens no device and reads no weight. */
+#ifndef RLX_COMPILE_COMPILE_H
+#define RLX_COMPILE_COMPILE_H
+
+#include "ir/graph.h"
+#include "plan/plan.h"
+#include "plan/target.h"
+
+#include <rlx/compile.h>
+
+/* What a graph pass works on. The graph is the compile's own copy. */
+typedef struct rlx_pass_context {
+    rlx_graph *graph;
+    const rlx_target *target;
+    const rlx_compile_options *options;
+    const rlx_entry_spec *entry;
+    rlx_scratch *scratch; /* freed after each pass */
+} rlx_pass_context;
+
+/* Each keeps the graph valid and the meaning of its outputs and states. */
+RLX_WARN_UNUSED rlx_status rlx_pass_bind(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_fold(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_remove_dead(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_merge_duplicates(rlx_pass_context *context);
+
+/* Runs the graph passes that are on, in order. */
+RLX_WARN_UNUSED rlx_status rlx_run_passes(rlx_pass_context *context);
+
+/* The plan of a graph for a target. On failure the text lists every node that is in the way. */
+RLX_WARN_UNUSED rlx_status rlx_compile(const rlx_graph *graph, const rlx_target *target,
+                                       const rlx_compile_options *options,
+                                       const rlx_allocator *allocator, rlx_plan **out_plan);
+
+/* Options with defaults for what an older caller's struct does not have; refuses nonsense. */
+RLX_WARN_UNUSED rlx_status rlx_compile_options_read(const rlx_compile_options *options,
+                                                    rlx_compile_options *out_options);
+bool rlx_pass_is_on(const rlx_compile_options *options, const char *name);
+
+/* A replacement of values that is applied to the whole graph at once: passes note pairs and call
+ * apply once, so that many rewrites stay linear. */
+typedef struct rlx_remap {
+    rlx_value_id *to; /* per value; RLX_NONE: itself */
+    uint32_t count;
+    bool is_used;
+} rlx_remap;
+RLX_WARN_UNUSED rlx_status rlx_remap_begin(rlx_pass_context *context, rlx_remap *out_remap);
+/* `from` will become `to` (followed through further replacements). */
+void rlx_remap_set(rlx_remap *remap, rlx_value_id from, rlx_value_id to);
+/* What a value stands for by now. */
+rlx_value_id rlx_remap_get(const rlx_remap *remap, rlx_value_id value);
+void rlx_remap_apply(rlx_pass_context *context, rlx_remap *remap);
+
+#endif
