@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The compiler on one screen: the passes in order, then lowering of each entry into the plan. */
-#include "compile/lower.h"
-#include "ir/infer.h"
+/* The compiler on one screen: the passes in order. compile.c lowers what they leave. */
+#include "compile/compile.h"
 
 #include <string.h>
 
@@ -74,115 +73,5 @@ rlx_status rlx_run_passes(rlx_pass_context *context) {
         RLX_TRY_WITH(rlx_graph_verify(context->graph), "after pass %s", passes[i].name);
 #endif
     }
-    return RLX_OK;
-}
-
-/* Lowers with one node order, with concats in place or not. */
-static rlx_status lower_once(rlx_pass_context *context, const rlx_node_id *order, uint32_t count,
-                             bool concat_in_place, rlx_lowered *out_lowered) {
-    rlx_lowered lowered = {.graph = context->graph,
-                           .target = context->target,
-                           .options = context->options,
-                           .scratch = context->scratch,
-                           .concat_in_place = concat_in_place};
-    rlx_status status = rlx_lower_linearise(&lowered, order, count);
-    if (status == RLX_OK) status = rlx_lower_choose(&lowered);
-    if (status == RLX_OK) status = rlx_lower_alias(&lowered);
-    if (status == RLX_OK) status = rlx_lower_lives(&lowered);
-    if (status != RLX_OK) {
-        rlx_lower_free(&lowered);
-        return status;
-    }
-    *out_lowered = lowered;
-    return RLX_OK;
-}
-
-/* Tries the node orders, each with and without concat in place, and keeps the lowest bound. */
-static rlx_status lower_best(rlx_pass_context *context, rlx_lowered *out_best) {
-    rlx_lowered best = {0};
-    rlx_node_id *order = NULL;
-    bool exists = true;
-    rlx_status status = rlx_scratch_array(context->scratch, context->graph->nodes.count + 1u,
-                                          sizeof *order, (void **)&order);
-    for (uint32_t candidate = 0; status == RLX_OK && exists; candidate++) {
-        uint32_t count = 0;
-        status = rlx_order_candidate(context, candidate, order, &count, &exists);
-        for (uint32_t in_place = 0; status == RLX_OK && exists && in_place < 2; in_place++) {
-            rlx_lowered tried;
-            if (in_place == 1 && !rlx_pass_is_on(context->options, "concat_in_place")) break;
-            status = lower_once(context, order, count, in_place == 1, &tried);
-            if (status != RLX_OK) break;
-            bool is_better = best.graph == NULL || tried.lower_bound < best.lower_bound;
-            rlx_lower_free(is_better ? &best : &tried);
-            if (is_better) best = tried;
-        }
-    }
-    if (status != RLX_OK) {
-        rlx_lower_free(&best);
-        return status;
-    }
-    *out_best = best;
-    return RLX_OK;
-}
-
-static rlx_status compile_entry(const rlx_graph *graph, const rlx_target *target,
-                                const rlx_compile_options *options, const rlx_entry_spec *entry,
-                                const rlx_allocator *allocator, rlx_emitter *emitter) {
-    rlx_graph *copy = NULL;
-    rlx_lowered lowered = {0};
-    RLX_TRY(rlx_graph_clone(graph, allocator, &copy));
-    rlx_scratch scratch = {.allocator = allocator};
-    rlx_pass_context context = {copy, target, options, entry, &scratch};
-    rlx_status status = rlx_run_passes(&context);
-    if (status == RLX_OK) status = lower_best(&context, &lowered);
-    if (status == RLX_OK) status = rlx_emit_entry(emitter, &lowered, entry);
-    rlx_lower_free(&lowered);
-    rlx_scratch_reset(&scratch);
-    rlx_graph_destroy(copy);
-    return status;
-}
-
-static rlx_status compile_into(const rlx_graph *graph, const rlx_target *target,
-                               const rlx_compile_options *options, const rlx_allocator *allocator,
-                               rlx_plan *plan) {
-    static const rlx_entry_spec main_entry = {"main", NULL, 0};
-    const rlx_entry_spec *entries = options->entry_count == 0 ? &main_entry : options->entries;
-    uint32_t entry_count = options->entry_count == 0 ? 1 : options->entry_count;
-    rlx_emitter *emitter = NULL;
-    RLX_TRY(rlx_emitter_create(plan, target, options, &emitter));
-    rlx_status status = RLX_OK;
-    for (uint32_t i = 0; i < entry_count && status == RLX_OK; i++) {
-        status = compile_entry(graph, target, options, &entries[i], allocator, emitter);
-        if (status != RLX_OK && entry_count > 1) {
-            rlx_fail_context(status, "entry '%s'", entries[i].name ? entries[i].name : "main");
-        }
-    }
-    if (status == RLX_OK) status = rlx_emit_finish(emitter);
-    rlx_emitter_destroy(emitter);
-    return status;
-}
-
-rlx_status rlx_compile(const rlx_graph *graph, const rlx_target *target,
-                       const rlx_compile_options *options, const rlx_allocator *allocator,
-                       rlx_plan **out_plan) {
-    rlx_compile_options read;
-    rlx_plan *plan = NULL;
-    if (graph == NULL || target == NULL || out_plan == NULL) {
-        return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
-    }
-    if (allocator == NULL) allocator = rlx_default_allocator();
-    RLX_TRY(rlx_compile_options_read(options, &read));
-    RLX_TRY(rlx_graph_verify(graph));
-    if (graph->outputs.count == 0) {
-        return RLX_FAIL(RLX_INVALID_GRAPH, "the graph has no outputs, so there is nothing to run");
-    }
-    RLX_TRY(rlx_plan_create(allocator, &plan));
-    rlx_status status = compile_into(graph, target, &read, allocator, plan);
-    if (status == RLX_OK) status = rlx_plan_verify(plan);
-    if (status != RLX_OK) {
-        rlx_plan_destroy(plan);
-        return status;
-    }
-    *out_plan = plan;
     return RLX_OK;
 }
