@@ -328,7 +328,3 @@ rlx_value_id rlx_graph_output(const rlx_graph *graph, uint32_t index) {
     if (graph == NULL || index >= graph->outputs.count) return RLX_NONE;
     return graph->outputs.items[index].value;
 }
-
-void rlx_string_free(const rlx_allocator *allocator, char *text) {
-    rlx_free(allocator, text);
-}
