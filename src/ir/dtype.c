@@ -233,7 +233,7 @@ void rlx_store_f64(rlx_dtype dtype, void *data, int64_t index, double value) {
         bytes[index] = value != 0;
         return;
     case RLX_CLASS_BLOCK:
-        RLX_ASSERT(!"single elements of a block type cannot be written");
+        RLX_ASSERT(false && "single elements of a block type cannot be written");
         return;
     default:
         rlx_store_i64(dtype, data, index, round_to_integer(dtype, value));
