@@ -12,15 +12,22 @@
 
 enum {
     RLX_PLAN_ALIGNMENT = 64, /* least alignment of a buffer; targets may ask for more */
-    RLX_FAULT_BYTES = 64     /* the fault record: the first bytes of scratch, in every entry */
+    RLX_FAULT_BYTES = 64,    /* the fault record: the first bytes of scratch, in every entry */
+    RLX_PLAN_FAULT_CODES = 5 /* = RLX_FAULT_CODES of ref/kernel.h (a test compares them) */
 };
+
+/* As a buffer's entry: its life counts in the prepare steps. Prepare steps touch the segments
+ * WEIGHTS and SOURCE only: there is no executable, so no state and no scratch, when they run. */
+#define RLX_PLAN_PREPARE (UINT32_MAX - 1)
 
 /* A piece of memory. Buffers of one segment that are live at the same time do not overlap. */
 typedef struct rlx_plan_buffer {
     uint32_t segment;
-    uint32_t entry; /* whose steps the life counts in; RLX_NONE: shared, always live */
+    uint32_t entry; /* whose steps the life counts in; RLX_NONE: shared, always live. Scratch
+                       belongs to an entry or is shared; weights and state are shared */
     uint64_t offset, bytes;
-    uint32_t first_step, last_step; /* inclusive, numbers of the plan's steps */
+    uint32_t first_step, last_step; /* inclusive, numbers of the plan's steps; an entry without
+                                       steps has lives of (its first_step, its first_step) */
 } rlx_plan_buffer;
 
 /* A value in memory: a buffer, or a view into one. */
@@ -115,7 +122,11 @@ struct rlx_plan {
 
 RLX_WARN_UNUSED rlx_status rlx_plan_create(const rlx_allocator *allocator, rlx_plan **out_plan);
 
-/* Bytes from a slot's first to past its last element. */
+/* Where a slot's bytes lie around its address: [low, high), low < 0 where strides are negative.
+ * Copes with any content (RLX_INVALID_PLAN, RLX_OUT_OF_BOUNDS). Packed: the dense size. */
+RLX_WARN_UNUSED rlx_status rlx_plan_slot_span(const rlx_plan_slot *slot, int64_t *out_low,
+                                              int64_t *out_high);
+/* Bytes from a slot's first to past its last element: high - low. */
 RLX_WARN_UNUSED rlx_status rlx_plan_slot_bytes(const rlx_plan_slot *slot, uint64_t *out_bytes);
 /* Offset of a slot in its segment. */
 static inline uint64_t rlx_plan_slot_offset(const rlx_plan *plan, const rlx_plan_slot *slot) {
@@ -127,5 +138,6 @@ rlx_tensor rlx_plan_tensor(const rlx_plan_slot *slot);
 RLX_WARN_UNUSED rlx_status rlx_plan_copy_attrs(rlx_plan *plan, rlx_op op, const void *attrs,
                                                const void **out_attrs);
 void rlx_plan_hash_state(rlx_plan *plan); /* fills state_hash */
+uint64_t rlx_plan_state_hash(const rlx_plan *plan);
 
 #endif
