@@ -10,7 +10,8 @@ static rlx_status resolve_axis(int64_t start, int64_t end, int64_t step, int64_t
     int64_t least = step > 0 ? 0 : -1, most = step > 0 ? dim : dim - 1;
     if (start < 0) start += dim;
     if (end < 0) end += dim;
-    start = start < 0 ? 0 : start > most ? most : start;
+    if (start < 0) start = 0;
+    if (start > most) start = most; /* last: of an empty axis, most may be -1 */
     end = end < least ? least : end > most ? most : end;
     uint64_t span = 0, stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
     if (step > 0 && end > start) span = (uint64_t)(end - start);
