@@ -116,7 +116,7 @@ uint64_t case_get(const rlx_tensor *tensor, const place *at) {
     const uint8_t *data = tensor->data;
     int64_t offset = offset_of(tensor, at), bytes = rlx_dtype_block_bytes(tensor->dtype);
     uint64_t bits = 0;
-    if (is_nibble(tensor->dtype)) return (data[offset / 2] >> (offset % 2 * 4)) & 15u;
+    if (is_nibble(tensor->dtype)) return ((unsigned)data[offset / 2] >> (offset % 2 * 4)) & 15u;
     memcpy(&bits, data + offset * bytes, (size_t)bytes);
     return bits;
 }

@@ -44,7 +44,8 @@ void case_set_number(rlx_tensor *tensor, const place *at, double number);
 double case_number(const rlx_tensor *tensor, const place *at);
 
 /* Walks all coordinates in row-major order:
- *     for (place p = {0}, *more = case_first(rank, dims, &p); more; more = case_next(..)) */
+ *     place p = {0};
+ *     for (bool more = !case_is_empty(rank, dims); more; more = case_next(rank, dims, &p)) */
 bool case_is_empty(uint32_t rank, const int64_t *dims);
 bool case_next(uint32_t rank, const int64_t *dims, place *at);
 
