@@ -105,6 +105,8 @@ struct rlx_plan {
     rlx_scratch memory;             /* owned: texts, attributes, constants */
     const char *target;             /* "cpu/scalar", "cpu/avx512", ... */
     uint32_t workers;               /* workspace is planned for so many */
+    bool is_loaded; /* from a program file, which has the weights: there are no sources, and the
+                       prepare steps have been run */
     uint64_t alignment;
     uint64_t segment_bytes[RLX_SEGMENT_COUNT];
     uint64_t state_hash; /* of names, dtypes, shapes and offsets of the state slots */
