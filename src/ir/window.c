@@ -87,6 +87,17 @@ static rlx_status place(rlx_auto_pad mode, bool ceil_mode, rlx_window *window) {
     return RLX_OK;
 }
 
+/* Kernels of pools are attributes, with no tensor behind them that would bound their volume. */
+static rlx_status check_volume(const rlx_windows *windows) {
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < windows->count; i++) {
+        if (!rlx_mul_i64(taps, windows->axes[i].kernel, &taps) || taps > LARGEST) {
+            return RLX_FAIL(RLX_OUT_OF_BOUNDS, "the kernel has more than 2^31 taps");
+        }
+    }
+    return RLX_OK;
+}
+
 static rlx_status check_count(uint32_t count) {
     if (count >= 1 && count <= RLX_MAX_SPATIAL) return RLX_OK;
     return RLX_FAIL(RLX_UNSUPPORTED, "%u spatial axes (1 to %d are supported)", count,
@@ -122,6 +133,7 @@ rlx_status rlx_windows_pool(const rlx_pool_attrs *attrs, uint32_t count, const i
         RLX_TRY_WITH(place(attrs->auto_pad, attrs->ceil_mode, &windows.axes[i]), "spatial axis %u",
                      i);
     }
+    RLX_TRY(check_volume(&windows));
     *out_windows = windows;
     return RLX_OK;
 }

@@ -1,6 +1,295 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar kernels. */
+/* conv and conv_transpose over 1 to 3 spatial axes as a product of weights [channels][depth] and
+ * patches [depth][positions], depth being (input channel, tap) in that order. Patches are copied to
+ * a small tile on the stack, never to memory. One item is one (batch, group, channel tile, position
+ * tile). */
+#include "ir/window.h"
 #include "ref/kernel.h"
+#include "ref/tile.h"
 
-const rlx_ref_row rlx_ref_conv_rows[1] = {{RLX_OP_NONE, {0}}};
-const uint32_t rlx_ref_conv_count = 0;
+#include <string.h>
+
+enum { X = RLX_MAX_SPATIAL - 1 }; /* the innermost spatial axis */
+
+/* Spatial axes are always 3; missing ones in front are 1 wide. */
+typedef struct conv {
+    const rlx_tensor *x, *w, *bias, *residual, *y;
+    bool is_transposed;
+    rlx_window axes[RLX_MAX_SPATIAL];
+    int64_t x_strides[RLX_MAX_SPATIAL], w_strides[RLX_MAX_SPATIAL];
+    int64_t y_strides[RLX_MAX_SPATIAL], residual_strides[RLX_MAX_SPATIAL];
+    int64_t groups, group_in, group_out; /* channels per group */
+    int64_t taps, depth, positions;
+    int64_t contiguous_weights; /* elements of w that lie side by side: a row, the taps, or 1 */
+    int64_t tile_rows;
+    rlx_activation activation;
+} conv;
+
+/* Neighbouring output positions of one row: columns [column, column + count) of the tile. */
+typedef struct segment {
+    int64_t column, count;
+    int64_t at[RLX_MAX_SPATIAL]; /* of the first */
+} segment;
+
+typedef struct conv_place {
+    int64_t n, group, m, rows;
+    int64_t x; /* offset of the batch entry's and group's first channel */
+    int64_t segment_count;
+    segment segments[RLX_TILE_COLUMNS];
+} conv_place;
+
+typedef struct kernel_tap {
+    int64_t at[RLX_MAX_SPATIAL];
+} kernel_tap;
+
+/* Which positions of a segment a tap meets with inputs: number first, first + step, ... */
+typedef struct meeting {
+    int64_t first, step, count;
+    int64_t offset, stride; /* of the inputs, in elements, within a channel */
+} meeting;
+
+static kernel_tap tap_of(const conv *cv, int64_t index) {
+    kernel_tap tap;
+    for (int i = X; i >= 0; i--) {
+        tap.at[i] = index % cv->axes[i].kernel;
+        index /= cv->axes[i].kernel;
+    }
+    return tap;
+}
+
+/* The input index that tap meets at output position `o`; -1 for none. */
+static int64_t input_at(const conv *cv, int axis, int64_t o, int64_t tap) {
+    const rlx_window *window = &cv->axes[axis];
+    int64_t i;
+    if (cv->is_transposed) {
+        i = o + window->begin - tap * window->dilation;
+        if (i < 0 || i % window->stride != 0) return -1;
+        i /= window->stride;
+    } else {
+        i = o * window->stride - window->begin + tap * window->dilation;
+    }
+    return i >= 0 && i < window->in ? i : -1;
+}
+
+/* Along a row of conv: position j meets input start + j * stride. */
+static meeting meet_row(const rlx_window *window, int64_t start, int64_t count) {
+    int64_t first = start < 0 ? rlx_ref_divide_up(-start, window->stride) : 0;
+    int64_t end = start >= window->in
+                      ? 0
+                      : rlx_ref_least(count, (window->in - 1 - start) / window->stride + 1);
+    meeting met = {.first = first, .step = 1, .count = end > first ? end - first : 0};
+    met.offset = start + first * window->stride;
+    met.stride = window->stride;
+    return met;
+}
+
+/* Along a row of conv_transpose: every stride-th position meets the next input. */
+static meeting meet_row_transposed(const rlx_window *window, int64_t start, int64_t count) {
+    int64_t rest = start < 0 ? 0 : start % window->stride;
+    int64_t first = start < 0 ? -start : rest == 0 ? 0 : window->stride - rest;
+    int64_t input = (start + first) / window->stride;
+    meeting met = {.first = first, .step = window->stride, .offset = input, .stride = 1};
+    if (first < count && input < window->in) {
+        met.count = rlx_ref_least((count - 1 - first) / window->stride + 1, window->in - input);
+    }
+    return met;
+}
+
+static meeting meet(const conv *cv, const segment *part, const kernel_tap *tap) {
+    const rlx_window *row = &cv->axes[X];
+    meeting none = {0}, met;
+    int64_t offset = 0;
+    for (int i = 0; i < X; i++) {
+        int64_t input = input_at(cv, i, part->at[i], tap->at[i]);
+        if (input < 0) return none;
+        offset += input * cv->x_strides[i];
+    }
+    if (cv->is_transposed) {
+        met = meet_row_transposed(row, part->at[X] + row->begin - tap->at[X] * row->dilation,
+                                  part->count);
+    } else {
+        met = meet_row(row, part->at[X] * row->stride - row->begin + tap->at[X] * row->dilation,
+                       part->count);
+    }
+    met.offset = offset + met.offset * cv->x_strides[X];
+    met.stride *= cv->x_strides[X];
+    return met;
+}
+
+/* How many weights from depth step k on lie side by side. */
+static int64_t weight_run(const conv *cv, int64_t k) {
+    return cv->contiguous_weights - k % cv->contiguous_weights;
+}
+
+static int64_t weight_offset(const conv *cv, int64_t group, int64_t m, int64_t k) {
+    int64_t c = k / cv->taps, offset = 0;
+    kernel_tap tap = tap_of(cv, k % cv->taps);
+    for (int i = 0; i < RLX_MAX_SPATIAL; i++)
+        offset += tap.at[i] * cv->w_strides[i];
+    if (cv->is_transposed) {
+        return offset + (group * cv->group_in + c) * cv->w->strides[0] + m * cv->w->strides[1];
+    }
+    return offset + (group * cv->group_out + m) * cv->w->strides[0] + c * cv->w->strides[1];
+}
+
+static int64_t output_offset(const rlx_tensor *tensor, const int64_t *strides, int64_t n,
+                             int64_t channel, const segment *part) {
+    int64_t offset = n * tensor->strides[0] + channel * tensor->strides[1];
+    for (int i = 0; i < RLX_MAX_SPATIAL; i++)
+        offset += part->at[i] * strides[i];
+    return offset;
+}
+
+#define TYPE   float
+#define SUFFIX f32
+#define ROWS   RLX_TILE_ROWS
+#include "ref/conv_body.h"
+
+#define TYPE   double
+#define SUFFIX f64
+#define ROWS   RLX_TILE_ROWS_WIDE
+#include "ref/conv_body.h"
+
+static void spatial_strides(const rlx_tensor *tensor, int64_t *strides) {
+    for (uint32_t i = 0; i < RLX_MAX_SPATIAL; i++) {
+        uint32_t from_end = RLX_MAX_SPATIAL - i;
+        strides[i] = tensor->rank >= 2 + from_end ? tensor->strides[tensor->rank - from_end] : 0;
+    }
+}
+
+static bool rows_touch(const rlx_window *axes, const int64_t *strides, bool is_output) {
+    for (int i = 0; i < X; i++) {
+        int64_t inner = strides[X];
+        for (int j = i + 1; j < RLX_MAX_SPATIAL; j++)
+            inner *= is_output ? axes[j].out : axes[j].in;
+        if (axes[i].in != 1 && strides[i] != inner) return false;
+    }
+    return true;
+}
+
+/* A 1 x 1 kernel over whole planes is one long row. */
+static void join_rows(conv *cv) {
+    for (int i = 0; i < RLX_MAX_SPATIAL; i++) {
+        const rlx_window *window = &cv->axes[i];
+        if (window->kernel != 1 || window->stride != 1 || window->in != window->out ||
+            window->begin != 0)
+            return;
+    }
+    if (!rows_touch(cv->axes, cv->x_strides, false) || !rows_touch(cv->axes, cv->y_strides, true))
+        return;
+    if (cv->residual->data != NULL && !rows_touch(cv->axes, cv->residual_strides, true)) return;
+    for (int i = 0; i < X; i++) {
+        cv->axes[X].in *= cv->axes[i].in;
+        cv->axes[i].in = cv->axes[i].out = 1;
+    }
+    cv->axes[X].out = cv->axes[X].in;
+}
+
+static int64_t find_contiguous_weights(const conv *cv) {
+    int64_t side = 1;
+    for (int i = X; i >= 0; i--) {
+        if (cv->axes[i].kernel != 1 && cv->w_strides[i] != side) return 1;
+        side *= cv->axes[i].kernel;
+    }
+    if (cv->is_transposed || (cv->group_in != 1 && cv->w->strides[1] != side)) return side;
+    return side * cv->group_in;
+}
+
+static void set_axes(conv *cv, const rlx_conv_attrs *attrs) {
+    uint32_t count = cv->x->rank - 2, missing = RLX_MAX_SPATIAL - count;
+    rlx_windows windows = {0};
+    rlx_status status = (cv->is_transposed ? rlx_windows_conv_transpose : rlx_windows_conv)(
+        attrs, count, cv->x->dims + 2, cv->w->dims + 2, &windows);
+    RLX_ASSERT(status == RLX_OK); /* the shape rule asked the same */
+    (void)status;
+    for (uint32_t i = 0; i < RLX_MAX_SPATIAL; i++) {
+        cv->axes[i] = i < missing
+                          ? (rlx_window){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1}
+                          : windows.axes[i - missing];
+    }
+}
+
+static conv make_conv(const rlx_kernel_args *args) {
+    static const rlx_tensor absent = {0};
+    const rlx_conv_attrs *attrs = args->attrs;
+    conv cv = {.x = &args->in[0],
+               .w = &args->in[1],
+               .bias = args->in_count > 2 ? &args->in[2] : &absent,
+               .residual = args->in_count > 3 ? &args->in[3] : &absent,
+               .y = &args->out[0],
+               .is_transposed = args->op == RLX_OP_CONV_TRANSPOSE,
+               .groups = attrs->groups == 0 ? 1 : attrs->groups,
+               .activation = attrs->activation};
+    cv.group_in = cv.x->dims[1] / cv.groups;
+    cv.group_out = cv.y->dims[1] / cv.groups;
+    set_axes(&cv, attrs);
+    spatial_strides(cv.x, cv.x_strides);
+    spatial_strides(cv.w, cv.w_strides);
+    spatial_strides(cv.y, cv.y_strides);
+    spatial_strides(cv.residual, cv.residual_strides);
+    join_rows(&cv);
+    cv.taps = cv.positions = 1;
+    for (int i = 0; i < RLX_MAX_SPATIAL; i++) {
+        cv.taps *= cv.axes[i].kernel;
+        cv.positions *= cv.axes[i].out;
+    }
+    cv.depth = cv.taps * cv.group_in;
+    cv.contiguous_weights = find_contiguous_weights(&cv);
+    cv.tile_rows = cv.x->dtype == RLX_DTYPE_F64 ? RLX_TILE_ROWS_WIDE : RLX_TILE_ROWS;
+    return cv;
+}
+
+/* Cuts positions [p, p + count) into segments of rows. */
+static void cut_segments(const conv *cv, int64_t p, int64_t count, conv_place *at) {
+    at->segment_count = 0;
+    for (int64_t column = 0; column < count;) {
+        segment *part = &at->segments[at->segment_count++];
+        int64_t index = p + column;
+        for (int i = X; i >= 0; i--) {
+            part->at[i] = index % cv->axes[i].out;
+            index /= cv->axes[i].out;
+        }
+        part->column = column;
+        part->count = rlx_ref_least(count - column, cv->axes[X].out - part->at[X]);
+        column += part->count;
+    }
+}
+
+static void run_conv(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    conv cv = make_conv(args);
+    int64_t tiles = rlx_ref_divide_up(cv.positions, RLX_TILE_COLUMNS);
+    int64_t row_tiles = rlx_ref_divide_up(cv.group_out, cv.tile_rows);
+    for (int64_t item = begin; item < end; item++) {
+        conv_place at;
+        int64_t p = item % tiles * RLX_TILE_COLUMNS, rest = item / tiles;
+        at.m = rest % row_tiles * cv.tile_rows;
+        at.group = rest / row_tiles % cv.groups;
+        at.n = rest / row_tiles / cv.groups;
+        at.rows = rlx_ref_least(cv.tile_rows, cv.group_out - at.m);
+        at.x = at.n * cv.x->strides[0] + at.group * cv.group_in * cv.x->strides[1];
+        cut_segments(&cv, p, rlx_ref_least(RLX_TILE_COLUMNS, cv.positions - p), &at);
+        if (cv.x->dtype == RLX_DTYPE_F64) {
+            tile_f64(&cv, &at);
+        } else {
+            tile_f32(&cv, &at);
+        }
+    }
+}
+
+static int64_t conv_items(const rlx_kernel_args *args) {
+    conv cv = make_conv(args);
+    return cv.y->dims[0] * cv.groups * rlx_ref_divide_up(cv.group_out, cv.tile_rows) *
+           rlx_ref_divide_up(cv.positions, RLX_TILE_COLUMNS);
+}
+
+static int64_t conv_item_cost(const rlx_kernel_args *args) {
+    conv cv = make_conv(args);
+    return (rlx_ref_least(cv.group_out, cv.tile_rows) + 1) *
+           rlx_ref_least(cv.positions, RLX_TILE_COLUMNS) * cv.depth;
+}
+
+const rlx_ref_row rlx_ref_conv_rows[] = {
+    {RLX_OP_CONV, {"conv_scalar", run_conv, conv_items, conv_item_cost, NULL}},
+    {RLX_OP_CONV_TRANSPOSE, {"conv_transpose_scalar", run_conv, conv_items, conv_item_cost, NULL}},
+};
+const uint32_t rlx_ref_conv_count = 2;

@@ -1,6 +1,172 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar kernels. */
+/* max_pool and average_pool over 1 to 3 spatial axes. One item is one row of outputs. A window that
+ * covers nothing but padding gives the least value and index -1, or the average 0. */
+#include "ir/window.h"
 #include "ref/kernel.h"
+#include "ref/order.h"
 
-const rlx_ref_row rlx_ref_pool_rows[1] = {{RLX_OP_NONE, {0}}};
-const uint32_t rlx_ref_pool_count = 0;
+enum { X = RLX_MAX_SPATIAL - 1 };
+
+/* Spatial axes are always 3; missing ones in front are 1 wide. */
+typedef struct pool {
+    const rlx_tensor *x, *y, *indices; /* indices: NULL when nobody wants them */
+    rlx_window axes[RLX_MAX_SPATIAL];
+    int64_t x_strides[RLX_MAX_SPATIAL];
+    bool is_max, counts_pad;
+} pool;
+
+/* The taps of a window that meet inputs, per axis, and where the first lies. */
+typedef struct window_cover {
+    int64_t first[RLX_MAX_SPATIAL]; /* input index of the first tap that meets one */
+    int64_t count[RLX_MAX_SPATIAL];
+    int64_t padded; /* taps that lie in the input or its declared padding */
+} window_cover;
+
+static pool make_pool(const rlx_kernel_args *args) {
+    const rlx_pool_attrs *attrs = args->attrs;
+    pool pl = {.x = &args->in[0],
+               .y = &args->out[0],
+               .is_max = args->op == RLX_OP_MAX_POOL,
+               .counts_pad = attrs->count_include_pad};
+    if (args->out_count > 1 && args->out[1].data != NULL) pl.indices = &args->out[1];
+    uint32_t count = pl.x->rank - 2, missing = RLX_MAX_SPATIAL - count;
+    rlx_windows windows = {0};
+    rlx_status status = rlx_windows_pool(attrs, count, pl.x->dims + 2, &windows);
+    RLX_ASSERT(status == RLX_OK); /* the shape rule asked the same */
+    (void)status;
+    for (uint32_t i = 0; i < RLX_MAX_SPATIAL; i++) {
+        bool is_real = i >= missing;
+        pl.axes[i] = is_real
+                         ? windows.axes[i - missing]
+                         : (rlx_window){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
+        pl.x_strides[i] = is_real ? pl.x->strides[2 + i - missing] : 0;
+    }
+    return pl;
+}
+
+/* How many of the taps start, start + dilation, ... lie in [0, limit) from `*first` on. */
+static int64_t taps_within(const rlx_window *window, int64_t start, int64_t limit, int64_t *first) {
+    int64_t skipped = start < 0 ? rlx_ref_divide_up(-start, window->dilation) : 0;
+    *first = start + skipped * window->dilation;
+    if (skipped >= window->kernel || *first >= limit) return 0;
+    return rlx_ref_least(window->kernel - skipped, (limit - 1 - *first) / window->dilation + 1);
+}
+
+static window_cover cover_of(const pool *pl, const int64_t *at) {
+    window_cover cover = {.padded = 1};
+    for (int i = 0; i < RLX_MAX_SPATIAL; i++) {
+        const rlx_window *window = &pl->axes[i];
+        int64_t unused, start = at[i] * window->stride;
+        cover.count[i] = taps_within(window, start - window->begin, window->in, &cover.first[i]);
+        cover.padded *=
+            taps_within(window, start, window->begin + window->in + window->end, &unused);
+    }
+    return cover;
+}
+
+static double average(const pool *pl, int64_t base, const window_cover *cover) {
+    int64_t taken = cover->count[0] * cover->count[1] * cover->count[2];
+    double sum = 0;
+    for (int64_t z = 0; z < cover->count[0]; z++) {
+        for (int64_t y = 0; y < cover->count[1]; y++) {
+            int64_t offset = base +
+                             (cover->first[0] + z * pl->axes[0].dilation) * pl->x_strides[0] +
+                             (cover->first[1] + y * pl->axes[1].dilation) * pl->x_strides[1] +
+                             cover->first[X] * pl->x_strides[X];
+            for (int64_t x = 0; x < cover->count[X]; x++) {
+                double value;
+                rlx_ref_read_f64(pl->x, offset, 1, 1, &value);
+                sum += value;
+                offset += pl->axes[X].dilation * pl->x_strides[X];
+            }
+        }
+    }
+    int64_t count = pl->counts_pad ? cover->padded : taken;
+    return count == 0 ? 0 : sum / (double)count;
+}
+
+/* The place of the largest element (the first of equals; NaN is largest) as an offset from the
+ * plane's, and its index in the plane; -1 when nothing is covered. */
+static int64_t find_largest(const pool *pl, int64_t base, const window_cover *cover,
+                            int64_t *out_offset) {
+    int64_t best = -1;
+    uint64_t best_key = 0;
+    for (int64_t z = 0; z < cover->count[0]; z++) {
+        int64_t iz = cover->first[0] + z * pl->axes[0].dilation;
+        for (int64_t y = 0; y < cover->count[1]; y++) {
+            int64_t iy = cover->first[1] + y * pl->axes[1].dilation;
+            int64_t row = base + iz * pl->x_strides[0] + iy * pl->x_strides[1];
+            for (int64_t x = 0; x < cover->count[X]; x++) {
+                int64_t ix = cover->first[X] + x * pl->axes[X].dilation;
+                uint64_t key = rlx_ref_key(pl->x, row + ix * pl->x_strides[X], UINT64_MAX);
+                if (best >= 0 && key <= best_key) continue;
+                best_key = key;
+                best = (iz * pl->axes[1].in + iy) * pl->axes[X].in + ix;
+                *out_offset = row + ix * pl->x_strides[X];
+            }
+        }
+    }
+    return best;
+}
+
+/* One output: `plane` numbers (n, c), `base` is its offset in x, `out` the offset in y. */
+static void pool_one(const pool *pl, int64_t plane, int64_t base, const int64_t *at, int64_t out,
+                     int64_t index_out) {
+    window_cover cover = cover_of(pl, at);
+    if (!pl->is_max) {
+        double value = average(pl, base, &cover);
+        rlx_ref_write_f64(pl->y, out, 1, 1, &value);
+        return;
+    }
+    int64_t from = 0, best = find_largest(pl, base, &cover, &from);
+    if (best < 0) {
+        rlx_ref_store_limit(pl->y, out, false);
+    } else {
+        rlx_ref_copy_element(pl->y, out, pl->x, from);
+        best += plane * pl->axes[0].in * pl->axes[1].in * pl->axes[X].in;
+    }
+    if (pl->indices != NULL) ((int64_t *)pl->indices->data)[index_out] = best;
+}
+
+static void run_pool(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    pool pl = make_pool(args);
+    const rlx_tensor *y = pl.y;
+    uint32_t last = y->rank - 1;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t at[RLX_MAX_SPATIAL] = {0}, rest = item;
+        at[1] = rest % pl.axes[1].out, rest /= pl.axes[1].out;
+        at[0] = rest % pl.axes[0].out, rest /= pl.axes[0].out;
+        int64_t n = rest / y->dims[1], c = rest % y->dims[1];
+        int64_t base = n * pl.x->strides[0] + c * pl.x->strides[1];
+        int64_t out = rlx_ref_offset(last, y->dims, y->strides, item), index_out = 0;
+        if (pl.indices != NULL)
+            index_out = rlx_ref_offset(last, y->dims, pl.indices->strides, item);
+        for (at[X] = 0; at[X] < pl.axes[X].out; at[X]++) {
+            pool_one(&pl, rest, base, at, out, index_out);
+            out += y->strides[last];
+            if (pl.indices != NULL) index_out += pl.indices->strides[last];
+        }
+    }
+}
+
+static int64_t pool_items(const rlx_kernel_args *args) {
+    const rlx_tensor *y = &args->out[0];
+    int64_t items = 1;
+    for (uint32_t i = 0; i + 1 < y->rank; i++)
+        items *= y->dims[i];
+    return items;
+}
+
+static int64_t pool_item_cost(const rlx_kernel_args *args) {
+    const rlx_pool_attrs *attrs = args->attrs;
+    int64_t taps = 1;
+    for (uint32_t i = 0; i < attrs->kernel.count && i < RLX_MAX_SPATIAL; i++)
+        taps *= rlx_ref_least(attrs->kernel.items[i], args->in[0].dims[2 + i]);
+    return args->out[0].dims[args->out[0].rank - 1] * taps * 4;
+}
+
+const rlx_ref_row rlx_ref_pool_rows[] = {
+    {RLX_OP_MAX_POOL, {"max_pool_scalar", run_pool, pool_items, pool_item_cost, NULL}},
+    {RLX_OP_AVERAGE_POOL, {"average_pool_scalar", run_pool, pool_items, pool_item_cost, NULL}},
+};
+const uint32_t rlx_ref_pool_count = 2;

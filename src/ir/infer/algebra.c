@@ -119,8 +119,8 @@ static void push_dim(rlx_type *type, const rlx_type *from, uint32_t axis) {
 rlx_status rlx_infer_matmul(rlx_infer *infer) {
     const rlx_matmul_attrs *attrs = infer->attrs;
     const rlx_type *a = infer->in[0], *b = infer->in[1];
-    operand_axes a_axes, b_axes;
-    rlx_dtype dtype;
+    operand_axes a_axes = {0}, b_axes = {0};
+    rlx_dtype dtype = a->dtype;
     RLX_TRY(find_axes(a, "a", true, attrs->transpose_a, &a_axes));
     RLX_TRY(find_axes(b, "b", false, attrs->transpose_b, &b_axes));
     RLX_TRY(rlx_dtype_is_float(a->dtype) ? float_matmul_dtype(infer, attrs, &dtype)
@@ -202,7 +202,7 @@ rlx_status rlx_infer_conv(rlx_infer *infer) {
     const rlx_conv_attrs *attrs = infer->attrs;
     const rlx_type *x = infer->in[0], *w = infer->in[1];
     rlx_windows windows;
-    int64_t groups, channels;
+    int64_t groups = 1, channels = 0;
     RLX_TRY(check_conv(infer, attrs, &groups));
     RLX_TRY(conv_channels(infer, groups, &channels));
     if (infer->op == RLX_OP_CONV && attrs->output_padding.count != 0) {

@@ -63,7 +63,7 @@ static rlx_type reduced_type(const rlx_type *x, uint32_t bits, bool keep_dims) {
 
 rlx_status rlx_infer_reduce(rlx_infer *infer) {
     const rlx_reduce_attrs *attrs = infer->attrs;
-    uint32_t bits;
+    uint32_t bits = 0;
     RLX_TRY(check_reduce_dtype(infer));
     RLX_TRY(read_axes(&attrs->axes, infer->in[0]->shape.rank, &bits));
     infer->out[0] = reduced_type(infer->in[0], bits, attrs->keep_dims);

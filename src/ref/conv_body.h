@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One output tile of a convolution for one accumulator type. Included by conv.c once per type, with
+ * TYPE, SUFFIX and ROWS defined; not a header of its own. */
+#define PASTE_(a, b)    a##b
+#define PASTE(a, b)     PASTE_(a, b)
+#define WITH_TYPE(name) PASTE(name, SUFFIX)
+
+/* The inputs that tap `tap` of channel `c` meets at the tile's positions; 0 in the padding. */
+static void WITH_TYPE(pack_tap_)(const conv *cv, const conv_place *at, int64_t c,
+                                 const kernel_tap *tap, TYPE *row) {
+    TYPE some[RLX_TILE_COLUMNS];
+    int64_t base = at->x + c * cv->x->strides[1];
+    memset(row, 0, RLX_TILE_COLUMNS * sizeof *row);
+    for (int64_t i = 0; i < at->segment_count; i++) {
+        const segment *part = &at->segments[i];
+        meeting met = meet(cv, part, tap);
+        if (met.count == 0) continue;
+        int64_t from = base + met.offset;
+        if (met.step == 1) {
+            WITH_TYPE(rlx_ref_read_)
+            (cv->x, from, met.stride, met.count, row + part->column + met.first);
+            continue;
+        }
+        WITH_TYPE(rlx_ref_read_)(cv->x, from, met.stride, met.count, some);
+        for (int64_t j = 0; j < met.count; j++)
+            row[part->column + met.first + j * met.step] = some[j];
+    }
+}
+
+/* Weights [rows][depth] of depth steps [k, k + depth). */
+static void WITH_TYPE(pack_weights_)(const conv *cv, const conv_place *at, int64_t k, int64_t depth,
+                                     TYPE *tile) {
+    for (int64_t i = 0; i < at->rows; i++) {
+        for (int64_t j = 0; j < depth;) {
+            int64_t run = rlx_ref_least(depth - j, weight_run(cv, k + j));
+            WITH_TYPE(rlx_ref_read_)
+            (cv->w, weight_offset(cv, at->group, at->m + i, k + j), 1, run, tile + i * depth + j);
+            j += run;
+        }
+    }
+}
+
+static void WITH_TYPE(store_)(const conv *cv, const conv_place *at, TYPE *acc) {
+    for (int64_t i = 0; i < at->rows; i++) {
+        int64_t channel = at->group * cv->group_out + at->m + i;
+        rlx_ref_addend bias = {cv->bias, channel * cv->bias->strides[0], 0};
+        for (int64_t s = 0; s < at->segment_count; s++) {
+            const segment *part = &at->segments[s];
+            TYPE *values = acc + i * RLX_TILE_COLUMNS + part->column;
+            rlx_ref_addend residual = {
+                cv->residual,
+                output_offset(cv->residual, cv->residual_strides, at->n, channel, part),
+                cv->residual_strides[2]};
+            WITH_TYPE(rlx_ref_finish_)(values, part->count, bias, residual, &cv->activation);
+            WITH_TYPE(rlx_ref_write_)
+            (cv->y, output_offset(cv->y, cv->y_strides, at->n, channel, part), cv->y_strides[2],
+             part->count, values);
+        }
+    }
+}
+
+static void WITH_TYPE(tile_)(const conv *cv, const conv_place *at) {
+    TYPE acc[ROWS * RLX_TILE_COLUMNS] = {0};
+    TYPE a[ROWS * RLX_TILE_DEPTH];
+    TYPE b[RLX_TILE_DEPTH * RLX_TILE_COLUMNS];
+    for (int64_t k = 0; k < cv->depth; k += RLX_TILE_DEPTH) {
+        int64_t depth = rlx_ref_least(RLX_TILE_DEPTH, cv->depth - k);
+        WITH_TYPE(pack_weights_)(cv, at, k, depth, a);
+        for (int64_t j = 0; j < depth; j++) {
+            kernel_tap tap = tap_of(cv, (k + j) % cv->taps);
+            WITH_TYPE(pack_tap_)(cv, at, (k + j) / cv->taps, &tap, b + j * RLX_TILE_COLUMNS);
+        }
+        WITH_TYPE(rlx_ref_tile_)(acc, a, depth, b, at->rows, depth);
+    }
+    WITH_TYPE(store_)(cv, at, acc);
+}
+
+#undef PASTE_
+#undef PASTE
+#undef WITH_TYPE
+#undef TYPE
+#undef SUFFIX
+#undef ROWS
