@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# libfuzzer.sh TARGET BUILD_FOLDER SECONDS CORPUS...: builds one fuzz target with clang, libFuzzer
+# and the sanitizers, and runs it for a while. Exit code 77 (skipped) without clang.
+set -eu
+target=$1 build=$2 seconds=$3
+shift 3
+root=$(cd "$(dirname "$0")/../.." && pwd)
+command -v clang >/dev/null || { echo "no clang"; exit 77; }
+mkdir -p "$build"
+flags=(-std=c11 -D_GNU_SOURCE -O1 -g -ffp-contract=off -I"$root/include" -I"$root/src" -I"$root/tests"
+    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DRLX_ENABLE_ASSERT)
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d == 0 && n; }' \
+    >"$build/probe.c"
+clang -fsanitize=fuzzer "$build/probe.c" -o "$build/probe" 2>/dev/null || { echo "no libFuzzer"; exit 77; }
+mapfile -t sources < <(find "$root/src/base" "$root/src/ir" "$root/src/import" -name '*.c' | sort)
+clang "${flags[@]}" "$root/tests/fuzz/fuzz_$target.c" "${sources[@]}" -lm -lpthread -o "$build/fuzz_$target"
+mkdir -p "$build/found-$target"
+"$build/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
+    -artifact_prefix="$build/" "$build/found-$target" "$@" 2>&1 | tail -25
+exit "${PIPESTATUS[0]}"
