@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread pool: see pool.h.
+ *
+ * A job is open or closed. A worker joins by adding one to the joined count of `state` while the
+ * open bit is set, and leaves by taking it back; the caller closes the job when no chunk is left
+ * and waits until nobody is joined. So the job's fields change only while nobody can look at them,
+ * and a worker that wakes up late finds the door closed and goes back to sleep. */
+#include "backend/cpu/pool.h"
+
+#include "base/thread.h"
+
+enum {
+    SPIN_NS = 20000,            /* how long a thread looks out before it sleeps */
+    SPINS_PER_LOOK = 32,        /* pauses between two looks at the clock */
+    CHUNK_COST = 32768,         /* elementary operations that make a chunk */
+    SHARE_COST = 2 * CHUNK_COST /* less than this stays on the caller */
+};
+
+#define STATE_OPEN    (1u << 31)
+#define STATE_WAITING (1u << 30) /* the caller sleeps until the last worker leaves */
+#define STATE_JOINED  (STATE_WAITING - 1)
+
+struct rlx_pool {
+    rlx_allocator allocator;
+    uint32_t threads;       /* the caller included */
+    pthread_t *workers;     /* owned; threads - 1 */
+    uint32_t started;       /* workers that really run */
+    _Atomic uint32_t taken; /* 1 while some caller has the workers */
+
+    /* Written by the caller while nobody is joined. */
+    rlx_pool_job job;
+
+    _Alignas(64) _Atomic uint32_t state;
+    _Atomic uint32_t numbers;           /* worker numbers handed out in this job */
+    _Alignas(64) _Atomic int64_t next;  /* first item that nobody has claimed */
+    _Alignas(64) _Atomic uint32_t bell; /* +1 per job; workers sleep on it */
+    _Atomic uint32_t sleepers;
+    _Atomic uint32_t stop;
+};
+
+/* True on a thread that is running chunks of some pool. */
+static _Thread_local bool is_inside;
+
+/* Claims and runs chunks until none is left. */
+static void run_chunks(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker) {
+    is_inside = true;
+    for (;;) {
+        int64_t begin = atomic_fetch_add_explicit(&pool->next, job->chunk, memory_order_relaxed);
+        int64_t end;
+        if (begin >= job->items) break;
+        end = job->items - begin < job->chunk ? job->items : begin + job->chunk;
+        job->run(job->context, worker, begin, end);
+    }
+    is_inside = false;
+}
+
+static bool join(rlx_pool *pool) {
+    uint32_t state = atomic_load_explicit(&pool->state, memory_order_relaxed);
+    while ((state & STATE_OPEN) != 0) {
+        if (atomic_compare_exchange_weak_explicit(&pool->state, &state, state + 1,
+                                                  memory_order_acquire, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void leave(rlx_pool *pool) {
+    uint32_t before = atomic_fetch_sub_explicit(&pool->state, 1, memory_order_release);
+    if ((before & STATE_JOINED) == 1 && (before & STATE_WAITING) != 0) {
+        rlx_futex_wake(&pool->state, 1);
+    }
+}
+
+static void work(rlx_pool *pool) {
+    uint32_t worker;
+    if (!join(pool)) return;
+    worker = atomic_fetch_add_explicit(&pool->numbers, 1, memory_order_relaxed);
+    if (worker < pool->job.workers) {
+        rlx_fp_mode saved = rlx_fp_mode_enter();
+        run_chunks(pool, &pool->job, worker);
+        rlx_fp_mode_leave(saved);
+    }
+    leave(pool);
+}
+
+/* Returns when *word is no longer `seen`, or when it is time to sleep (false). */
+static bool spin_while(const _Atomic uint32_t *word, uint32_t mask, uint32_t seen) {
+    uint64_t start = 0;
+    for (;;) {
+        for (uint32_t i = 0; i < SPINS_PER_LOOK; i++) {
+            if ((atomic_load_explicit(word, memory_order_acquire) & mask) != seen) return true;
+            rlx_cpu_relax();
+        }
+        if (start == 0) {
+            start = rlx_now_ns();
+        } else if (rlx_now_ns() - start > SPIN_NS) {
+            return false;
+        }
+    }
+}
+
+static void *worker_body(void *argument) {
+    rlx_pool *pool = argument;
+    uint32_t seen = 0;
+    while (atomic_load_explicit(&pool->stop, memory_order_acquire) == 0) {
+        if (!spin_while(&pool->bell, UINT32_MAX, seen)) {
+            atomic_fetch_add(&pool->sleepers, 1);
+            /* The bell is looked at once more by the kernel, so no ring is lost. */
+            rlx_futex_wait(&pool->bell, seen, UINT64_MAX);
+            atomic_fetch_sub(&pool->sleepers, 1);
+        }
+        if (atomic_load_explicit(&pool->bell, memory_order_acquire) == seen) continue;
+        seen = atomic_load_explicit(&pool->bell, memory_order_acquire);
+        work(pool);
+    }
+    return NULL;
+}
+
+static void ring(rlx_pool *pool, uint32_t count) {
+    atomic_fetch_add(&pool->bell, 1);
+    if (atomic_load(&pool->sleepers) != 0) rlx_futex_wake(&pool->bell, count);
+}
+
+/* Closes the job and waits until nobody is joined. */
+static void close_job(rlx_pool *pool) {
+    uint32_t state = atomic_fetch_and_explicit(&pool->state, ~STATE_OPEN, memory_order_acquire);
+    uint32_t joined = state & STATE_JOINED;
+    while (joined != 0 && spin_while(&pool->state, STATE_JOINED, joined)) {
+        joined = atomic_load_explicit(&pool->state, memory_order_acquire) & STATE_JOINED;
+    }
+    if (joined == 0) return;
+    state = atomic_fetch_or_explicit(&pool->state, STATE_WAITING, memory_order_acquire);
+    while ((state & STATE_JOINED) != 0) {
+        rlx_futex_wait(&pool->state, state | STATE_WAITING, UINT64_MAX);
+        state = atomic_load_explicit(&pool->state, memory_order_acquire);
+    }
+    atomic_store_explicit(&pool->state, 0, memory_order_relaxed);
+}
+
+static void run_alone(const rlx_pool_job *job) {
+    is_inside = true;
+    job->run(job->context, 0, 0, job->items);
+    is_inside = false;
+}
+
+static void run_shared(rlx_pool *pool, const rlx_pool_job *job) {
+    int64_t chunks = (job->items - 1) / job->chunk + 1;
+    uint32_t helpers = job->workers - 1 < pool->started ? job->workers - 1 : pool->started;
+    if (chunks - 1 < (int64_t)helpers) helpers = (uint32_t)(chunks - 1);
+    pool->job = *job;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->numbers, 1, memory_order_relaxed);
+    atomic_store_explicit(&pool->state, STATE_OPEN, memory_order_release);
+    ring(pool, helpers);
+    run_chunks(pool, job, 0);
+    close_job(pool);
+}
+
+rlx_status rlx_pool_run(rlx_pool *pool, const rlx_pool_job *job) {
+    uint32_t free = 0;
+    if (is_inside) return RLX_FAIL(RLX_BUSY, "the thread pool is used from inside a kernel");
+    if (job->items <= 0) return RLX_OK;
+    if (pool->started == 0 || job->workers <= 1 || job->items <= job->chunk ||
+        !atomic_compare_exchange_strong_explicit(&pool->taken, &free, 1, memory_order_acquire,
+                                                 memory_order_relaxed)) {
+        run_alone(job);
+        return RLX_OK;
+    }
+    run_shared(pool, job);
+    atomic_store_explicit(&pool->taken, 0, memory_order_release);
+    return RLX_OK;
+}
+
+rlx_status rlx_pool_create(const rlx_allocator *allocator, uint32_t threads, rlx_pool **out_pool) {
+    rlx_pool *pool = NULL;
+    rlx_status status;
+    void *memory = NULL;
+    if (allocator == NULL) allocator = rlx_default_allocator();
+    RLX_TRY(rlx_alloc_aligned(allocator, sizeof *pool, _Alignof(rlx_pool), &memory));
+    pool = memory;
+    *pool = (rlx_pool){.allocator = *allocator, .threads = threads == 0 ? 1 : threads};
+    status = rlx_alloc_array(allocator, pool->threads - 1, sizeof *pool->workers,
+                             (void **)&pool->workers);
+    while (status == RLX_OK && pool->started < pool->threads - 1) {
+        status = rlx_thread_start(&pool->workers[pool->started], worker_body, pool);
+        if (status == RLX_OK) pool->started++;
+    }
+    if (status != RLX_OK) {
+        rlx_pool_destroy(pool);
+        return status;
+    }
+    *out_pool = pool;
+    return RLX_OK;
+}
+
+void rlx_pool_destroy(rlx_pool *pool) {
+    rlx_allocator allocator;
+    if (pool == NULL) return;
+    allocator = pool->allocator;
+    atomic_store_explicit(&pool->stop, 1, memory_order_release);
+    atomic_fetch_add(&pool->bell, 1);
+    rlx_futex_wake(&pool->bell, UINT32_MAX);
+    for (uint32_t i = 0; i < pool->started; i++)
+        pthread_join(pool->workers[i], NULL);
+    rlx_free(&allocator, pool->workers);
+    rlx_free(&allocator, pool);
+}
+
+uint32_t rlx_pool_threads(const rlx_pool *pool) {
+    return pool->threads;
+}
+
+int64_t rlx_pool_chunk(int64_t items, int64_t item_cost) {
+    int64_t chunk = item_cost <= 0 ? CHUNK_COST : CHUNK_COST / item_cost;
+    if (chunk < 1) chunk = 1;
+    return chunk < items ? chunk : (items < 1 ? 1 : items);
+}
+
+bool rlx_pool_is_worth(int64_t items, int64_t item_cost) {
+    if (items < 2) return false;
+    return item_cost > SHARE_COST || items > SHARE_COST / (item_cost < 1 ? 1 : item_cost);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The levels and the override lists. A folder of faster kernels (x86/, arm/) adds its list to
+ * `overrides`; within a list, better kernels come first. */
+#include "backend/cpu/table.h"
+
+#include "base/cpu.h"
+
+#include <string.h>
+
+const rlx_cpu_level rlx_cpu_levels[] = {
+    {"scalar", "cpu:scalar", "cpu/scalar", 0, 1000000000u, 4000000000u},
+#if defined(__x86_64__)
+    {"avx2", "cpu:avx2", "cpu/avx2", RLX_CPU_AVX2 | RLX_CPU_F16C, 1000000000u, 4000000000u},
+    {"avx512", "cpu:avx512", "cpu/avx512", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512,
+     1000000000u, 4000000000u},
+#elif defined(__aarch64__)
+    {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, 1000000000u, 4000000000u},
+#endif
+};
+const uint32_t rlx_cpu_level_count = sizeof rlx_cpu_levels / sizeof rlx_cpu_levels[0];
+
+static const rlx_cpu_override *const overrides[] = {NULL};
+
+const rlx_cpu_level *rlx_cpu_best_level(void) {
+    uint32_t flags = rlx_cpu_flags(), best = 0;
+    for (uint32_t i = 1; i < rlx_cpu_level_count; i++) {
+        if ((rlx_cpu_levels[i].flags & ~flags) == 0) best = i;
+    }
+    return &rlx_cpu_levels[best];
+}
+
+const rlx_cpu_level *rlx_cpu_find_level(const char *device) {
+    if (strcmp(device, "cpu") == 0) return rlx_cpu_best_level();
+    for (uint32_t i = 0; i < rlx_cpu_level_count; i++) {
+        if (strcmp(device, rlx_cpu_levels[i].device) == 0) return &rlx_cpu_levels[i];
+    }
+    return NULL;
+}
+
+static bool takes(const rlx_cpu_override *row, const rlx_cpu_level *level,
+                  const rlx_target_query *query) {
+    return row->op == query->op && (row->flags & ~level->flags) == 0 &&
+           (row->takes == NULL || row->takes(query));
+}
+
+const rlx_kernel *rlx_cpu_choose(const rlx_cpu_level *level, const rlx_target_query *query) {
+    for (uint32_t i = 0; overrides[i] != NULL; i++) {
+        for (const rlx_cpu_override *row = overrides[i]; row->op != RLX_OP_NONE; row++) {
+            if (takes(row, level, query)) return &row->kernel;
+        }
+    }
+    return rlx_ref_kernel(query->op);
+}
+
+const rlx_kernel *rlx_cpu_find_kernel(const rlx_cpu_level *level, const rlx_target_query *query,
+                                      const char *name) {
+    const rlx_kernel *scalar = rlx_ref_kernel(query->op);
+    for (uint32_t i = 0; overrides[i] != NULL; i++) {
+        for (const rlx_cpu_override *row = overrides[i]; row->op != RLX_OP_NONE; row++) {
+            if (takes(row, level, query) && strcmp(row->kernel.name, name) == 0) {
+                return &row->kernel;
+            }
+        }
+    }
+    return scalar != NULL && strcmp(scalar->name, name) == 0 ? scalar : NULL;
+}

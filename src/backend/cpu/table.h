@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which kernel does which op: scalar C by default, overridden per instruction set. Pure data. */
+#ifndef RLX_BACKEND_CPU_TABLE_H
+#define RLX_BACKEND_CPU_TABLE_H
+
+#include "plan/target.h"
+#include "ref/kernel.h"
+
+/* An instruction-set level that can be forced by the device name "cpu:NAME". */
+typedef struct rlx_cpu_level {
+    const char *name;                            /* "scalar", "avx2" */
+    const char *device;                          /* "cpu:scalar" */
+    const char *target;                          /* "cpu/scalar" */
+    uint32_t flags;                              /* rlx_cpu_flag bits that it needs and may use */
+    uint64_t flops_per_second, bytes_per_second; /* rough, of one thread */
+} rlx_cpu_level;
+
+/* From the plainest to the best. */
+extern const rlx_cpu_level rlx_cpu_levels[];
+extern const uint32_t rlx_cpu_level_count;
+/* The best level that this machine has. */
+const rlx_cpu_level *rlx_cpu_best_level(void);
+/* The level of a device name ("cpu": the best one); NULL: no such name. */
+const rlx_cpu_level *rlx_cpu_find_level(const char *device);
+
+/* A faster kernel for some of an op's cases. */
+typedef struct rlx_cpu_override {
+    rlx_op op;                                    /* RLX_OP_NONE ends a list */
+    uint32_t flags;                               /* rlx_cpu_flag bits that it needs */
+    bool (*takes)(const rlx_target_query *query); /* NULL: every case of the op */
+    rlx_kernel kernel;
+} rlx_cpu_override;
+
+/* The kernel for a step on this level: the first override that takes it, else scalar C; NULL for
+ * ops that are no kernels. */
+const rlx_kernel *rlx_cpu_choose(const rlx_cpu_level *level, const rlx_target_query *query);
+/* The kernel of that name, if this level has it and it takes the step; else NULL. */
+const rlx_kernel *rlx_cpu_find_kernel(const rlx_cpu_level *level, const rlx_target_query *query,
+                                      const char *name);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a compile may ask about a CPU: which kernel, how much workspace, how many operations. Pure
+ * functions of the level; opens nothing, so plans can be made for a CPU that is not here. */
+#include "backend/cpu/cpu.h"
+
+#include "ir/chain.h"
+
+#include <stdio.h>
+
+static uint64_t elements(const rlx_tensor *tensor) {
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        count *= (uint64_t)tensor->dims[i];
+    return count;
+}
+
+/* The inner dimension of a matmul. */
+static uint64_t inner(const rlx_target_query *query) {
+    const rlx_matmul_attrs *attrs = query->attrs;
+    const rlx_tensor *a = &query->in[0];
+    if (a->rank == 0) return 1;
+    if (a->rank >= 2 && attrs != NULL && attrs->transpose_a) return (uint64_t)a->dims[a->rank - 2];
+    return (uint64_t)a->dims[a->rank - 1];
+}
+
+/* Elements of a weight per entry of its first axis. */
+static uint64_t per_first(const rlx_tensor *weight) {
+    uint64_t count = 1;
+    for (uint32_t i = 1; i < weight->rank; i++)
+        count *= (uint64_t)weight->dims[i];
+    return count;
+}
+
+static uint64_t attention_flops(const rlx_target_query *query) {
+    const rlx_tensor *k = &query->in[1], *v = &query->in[2];
+    if (query->in[0].rank < 1 || k->rank < 2 || v->rank < 1) return 0;
+    return 2 * (elements(&query->in[0]) * (uint64_t)k->dims[k->rank - 2] +
+                elements(&query->out[0]) * (uint64_t)k->dims[k->rank - 2]);
+}
+
+/* A multiply and an add count as two. Rough for all but the dense ops. */
+static uint64_t estimate_flops(const rlx_target_query *query) {
+    uint64_t in = query->in_count == 0 || query->in[0].data == NULL ? 0 : elements(&query->in[0]);
+    uint64_t out =
+        query->out_count == 0 || query->out[0].data == NULL ? 0 : elements(&query->out[0]);
+    switch (query->op) {
+    case RLX_OP_MATMUL:
+        return 2 * out * inner(query);
+    case RLX_OP_CONV:
+        return 2 * out * per_first(&query->in[1]);
+    case RLX_OP_CONV_TRANSPOSE:
+        return 2 * in * per_first(&query->in[1]);
+    case RLX_OP_ATTENTION:
+        return attention_flops(query);
+    case RLX_OP_CHAIN: {
+        const rlx_chain_attrs *attrs = query->attrs;
+        return out * (attrs->code.count / RLX_CHAIN_WORDS);
+    }
+    default:
+        return in > out ? in : out;
+    }
+}
+
+static rlx_target_choice cpu_choose(const rlx_target *target, const rlx_target_query *query) {
+    const rlx_cpu_level *level = target->user;
+    const rlx_kernel *kernel = rlx_cpu_choose(level, query);
+    rlx_target_choice choice = {0};
+    rlx_kernel_args args = {.op = query->op,
+                            .attrs = query->attrs,
+                            .in = query->in,
+                            .out = query->out,
+                            .in_count = query->in_count,
+                            .out_count = query->out_count};
+    if (kernel == NULL) {
+        choice.kernel = "";
+        choice.reason = "no CPU kernel for this op";
+        return choice;
+    }
+    choice.placement = RLX_PLACED_NATIVE;
+    choice.kernel = kernel->name;
+    choice.reason = kernel == rlx_ref_kernel(query->op) ? "scalar C" : level->name;
+    choice.workspace_bytes = kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(&args);
+    choice.flops = estimate_flops(query);
+    return choice;
+}
+
+rlx_target rlx_cpu_target(const rlx_cpu_level *level, uint32_t threads) {
+    rlx_target target = {.alignment = RLX_PLAN_ALIGNMENT,
+                         .workers = threads,
+                         .flops_per_second = level->flops_per_second * threads,
+                         .bytes_per_second = level->bytes_per_second,
+                         .choose = cpu_choose,
+                         .user = level};
+    (void)snprintf(target.name, sizeof target.name, "%s", level->target);
+    return target;
+}

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only file that names the backends. The order is the order of `rlx devices`. */
+#include "backend/cpu/cpu.h"
+
+const rlx_backend *const rlx_backends[] = {&rlx_cpu_backend, NULL};
