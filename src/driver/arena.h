@@ -17,14 +17,20 @@ typedef struct rlx_arena_memory {
     uint64_t bytes;
 } rlx_arena_memory;
 
+/* The segments of an executable, and those of prepare steps. */
+enum {
+    RLX_SEGMENTS_RUN = 1 << RLX_SEGMENT_WEIGHTS | 1 << RLX_SEGMENT_STATE | 1 << RLX_SEGMENT_SCRATCH,
+    RLX_SEGMENTS_PREPARE = 1 << RLX_SEGMENT_WEIGHTS | 1 << RLX_SEGMENT_SOURCE
+};
+
 /* What an arena is made from. Weights are given by the program, except where the arena shall own a
- * copy; SOURCE exists only when with_source is set. */
+ * copy. */
 typedef struct rlx_arena_request {
     const rlx_allocator *allocator; /* NULL: default; copied */
     const rlx_plan *plan;           /* borrowed, outlives the arena */
     rlx_arena_memory memory[RLX_SEGMENT_COUNT];
+    uint32_t segments;     /* bit per segment; 0: RLX_SEGMENTS_RUN */
     bool weights_writable; /* given weights may be written: the program is still being made */
-    bool with_source;
 } rlx_arena_request;
 
 /* The wrappers have checked segment, offset and bytes; bytes is never 0. */
@@ -48,7 +54,7 @@ struct rlx_arena { /* first member of every implementation */
     const rlx_plan *plan; /* borrowed */
     uint64_t bytes[RLX_SEGMENT_COUNT];
     void *address[RLX_SEGMENT_COUNT];   /* host address, or NULL where not mapped */
-    bool is_present[RLX_SEGMENT_COUNT]; /* SOURCE: only while a program is made */
+    bool is_present[RLX_SEGMENT_COUNT]; /* has memory here (even if 0 bytes) */
     bool is_writable[RLX_SEGMENT_COUNT];
     _Atomic uint32_t pending; /* submits that were not waited for: no host access */
 };

@@ -106,6 +106,7 @@ static rlx_status take_segment(host_arena *self, const rlx_arena_request *reques
 rlx_status rlx_arena_create_host(const rlx_arena_request *request, const char *device,
                                  rlx_arena **out_arena) {
     host_arena *self = NULL;
+    uint32_t segments = request->segments == 0 ? RLX_SEGMENTS_RUN : request->segments;
     const rlx_allocator *allocator =
         request->allocator != NULL ? request->allocator : rlx_default_allocator();
     RLX_TRY(rlx_alloc_zero(allocator, sizeof *self, (void **)&self));
@@ -114,7 +115,7 @@ rlx_status rlx_arena_create_host(const rlx_arena_request *request, const char *d
     self->base.plan = request->plan;
     for (uint32_t i = 0; i < RLX_SEGMENT_COUNT; i++) {
         rlx_status status;
-        if (i == RLX_SEGMENT_SOURCE && !request->with_source) continue;
+        if ((segments >> i & 1) == 0) continue;
         status = take_segment(self, request, (rlx_segment)i);
         if (status != RLX_OK) {
             host_destroy(&self->base);

@@ -37,14 +37,14 @@ static rlx_status move_bytes(const access *io, uint64_t offset, void *memory, ui
 }
 
 /* One 4-bit element at an odd position, or in a run that does not start on a byte. */
-static rlx_status move_nibble(const access *io, uint64_t position, uint64_t done) {
+static rlx_status move_nibble(const access *io, int64_t position, uint64_t done) {
     rlx_dtype dtype = io->slot.row->dtype;
-    uint64_t offset = io->slot.offset + position / 2;
+    uint64_t offset = io->slot.offset + (uint64_t)(position >> 1);
     uint8_t *raw = io->host + done / 2;
     uint8_t byte = 0, one = 0;
     RLX_TRY(io->arena->ops->read(io->arena, io->slot.segment, offset, &byte, 1));
     if (!io->to_arena) {
-        rlx_store_i64(dtype, &one, 0, rlx_load_i64(dtype, &byte, (int64_t)(position & 1)));
+        rlx_store_i64(dtype, &one, 0, rlx_load_i64(dtype, &byte, position & 1));
         if (io->is_f32) return rlx_convert_to_f32(dtype, (float *)io->host + done, &one, 1);
         rlx_store_i64(dtype, raw, (int64_t)(done & 1), rlx_load_i64(dtype, &one, 0));
         return RLX_OK;
@@ -54,7 +54,7 @@ static rlx_status move_nibble(const access *io, uint64_t position, uint64_t done
     } else {
         rlx_store_i64(dtype, &one, 0, rlx_load_i64(dtype, raw, (int64_t)(done & 1)));
     }
-    rlx_store_i64(dtype, &byte, (int64_t)(position & 1), rlx_load_i64(dtype, &one, 0));
+    rlx_store_i64(dtype, &byte, position & 1, rlx_load_i64(dtype, &one, 0));
     return io->arena->ops->write(io->arena, io->slot.segment, offset, &byte, 1);
 }
 
@@ -87,20 +87,21 @@ static rlx_status move_staged(const access *io, uint64_t offset, uint64_t done, 
 
 /* `count` elements that lie together from element `position` of the slot on; `done` elements of
  * the host side are behind us. */
-static rlx_status move_run(const access *io, uint64_t position, uint64_t done, uint64_t count) {
+static rlx_status move_run(const access *io, int64_t position, uint64_t done, uint64_t count) {
     uint64_t elements = io->slot.block_elements, bytes = io->slot.block_bytes;
     uint64_t offset;
     void *base = io->arena->address[io->slot.segment];
-    while (elements == 2 && count != 0 && (position % 2 != 0 || (!io->is_f32 && done % 2 != 0))) {
+    while (elements == 2 && count != 0 && ((position & 1) != 0 || (!io->is_f32 && done % 2 != 0))) {
         RLX_TRY(move_nibble(io, position++, done++));
         count--;
     }
     if (elements == 2 && !io->is_f32 && count % 2 != 0) {
-        RLX_TRY(move_nibble(io, position + count - 1, done + count - 1));
+        RLX_TRY(move_nibble(io, position + (int64_t)count - 1, done + count - 1));
         count--;
     }
     if (count == 0) return RLX_OK;
-    offset = io->slot.offset + position / elements * bytes;
+    /* Wraps back into the segment where a negative stride led before the first element. */
+    offset = io->slot.offset + (uint64_t)(position / (int64_t)elements * (int64_t)bytes);
     if (!io->is_f32) {
         return move_bytes(io, offset, io->host + done / elements * bytes, count / elements * bytes);
     }
@@ -135,7 +136,7 @@ static rlx_status walk(const access *io, uint64_t first, uint64_t count) {
             position += (int64_t)(index % (uint64_t)io->dims[i]) * io->slot.row->strides[i];
             index /= (uint64_t)io->dims[i];
         }
-        RLX_TRY(move_run(io, (uint64_t)position, done, now));
+        RLX_TRY(move_run(io, position, done, now));
         done += now;
     }
     return RLX_OK;

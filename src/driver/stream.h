@@ -30,6 +30,8 @@ struct rlx_stream { /* first member of every implementation */
     rlx_allocator allocator;
     rlx_arena *arena; /* borrowed; its `pending` counts what was submitted and not waited for */
     uint32_t submitted;
+    void *fault; /* borrowed record of RLX_FAULT_BYTES; NULL: the first bytes of scratch. Set it
+                    before the first prepare. */
 };
 
 struct rlx_stretch { /* first member of every implementation */

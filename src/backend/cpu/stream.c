@@ -186,7 +186,8 @@ static rlx_status prepare_op(cpu_stream *stream, uint32_t step, rlx_tensor **ten
                                  .in_count = row->input_count,
                                  .out_count = row->output_count,
                                  .workspace = op->bound.workspace};
-    if (arena->bytes[RLX_SEGMENT_SCRATCH] >= RLX_FAULT_BYTES) {
+    op->args.fault = stream->base.fault;
+    if (op->args.fault == NULL && arena->bytes[RLX_SEGMENT_SCRATCH] >= RLX_FAULT_BYTES) {
         op->args.fault = arena->address[RLX_SEGMENT_SCRATCH];
     }
     if (row->kind == RLX_STEP_COPY) {

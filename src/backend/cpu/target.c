@@ -79,7 +79,11 @@ static rlx_target_choice cpu_choose(const rlx_target *target, const rlx_target_q
     choice.placement = RLX_PLACED_NATIVE;
     choice.kernel = kernel->name;
     choice.reason = kernel == rlx_ref_kernel(query->op) ? "scalar C" : level->name;
-    choice.workspace_bytes = kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(&args);
+    if (kernel->workspace_bytes != NULL) {
+        /* Whole cache lines: each worker's part is aligned and nobody shares a line. */
+        choice.workspace_bytes = (kernel->workspace_bytes(&args) + RLX_PLAN_ALIGNMENT - 1) /
+                                 RLX_PLAN_ALIGNMENT * RLX_PLAN_ALIGNMENT;
+    }
     choice.flops = estimate_flops(query);
     return choice;
 }

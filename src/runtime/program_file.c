@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program as one file. Loading maps it: the weights are used where they lie, so a second start
+ * reads no model and compiles nothing. The format is src/plan/file.h. */
+#include "plan/file.h"
+#include "runtime/program.h"
+
+rlx_status rlx_program_save(const rlx_program *program, const char *path) {
+    if (program == NULL || path == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "program or path is NULL");
+    }
+    return rlx_plan_save(program->plan, program->weights, path);
+}
+
+/* The map stays open as long as the program; its weights are never written. */
+static void take_weights(rlx_program *program, uint64_t offset) {
+    union {
+        const uint8_t *read_only;
+        void *address;
+    } weights = {.read_only = program->map.data + offset};
+    if (program->plan->segment_bytes[RLX_SEGMENT_WEIGHTS] != 0) program->weights = weights.address;
+}
+
+static rlx_status load(rlx_program *program, const char *path) {
+    uint64_t offset = 0;
+    RLX_TRY(rlx_file_map_open(path, &program->map));
+    RLX_TRY(rlx_plan_load(&program->allocator, &program->map, NULL, &program->plan, &offset));
+    RLX_TRY(rlx_program_check(program->device, program->plan));
+    take_weights(program, offset);
+    return RLX_OK;
+}
+
+rlx_status rlx_program_load(rlx_device *device, const char *path,
+                            const rlx_program_options *options, rlx_program **out_program) {
+    rlx_program_options full = rlx_program_read_options(options);
+    rlx_program *program = NULL;
+    rlx_status status;
+    if (device == NULL || path == NULL || out_program == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "device, path or out_program is NULL");
+    }
+    RLX_TRY(rlx_program_new(device, &full, &program));
+    status = load(program, path);
+    if (status != RLX_OK) {
+        rlx_program_release(program);
+        return rlx_fail_context(status, "%.300s", path);
+    }
+    *out_program = program;
+    return RLX_OK;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk over an entry: stretches go to the device's stream, host steps to scalar C, jumps are
+ * decided here. After each stretch the fault record is read; between stretches the caller may
+ * cancel. Nothing in this file allocates while it runs. */
+#include "runtime/exec.h"
+
+#include "base/thread.h"
+
+static uint32_t count_items(const rlx_exec *exec) {
+    const rlx_plan *plan = exec->program->plan;
+    uint32_t count = plan->stretches.count - plan->prepare_stretch_count;
+    if (exec->options.single_step) return plan->steps.count - plan->prepare_count;
+    for (uint32_t i = plan->prepare_count; i < plan->steps.count; i++) {
+        uint32_t kind = plan->steps.items[i].kind;
+        count += kind != RLX_STEP_KERNEL && kind != RLX_STEP_COPY;
+    }
+    return count;
+}
+
+static rlx_status make_item(rlx_exec *exec, uint32_t first_step, uint32_t step_count,
+                            rlx_exec_item *item) {
+    const rlx_plan_step *step = &exec->program->plan->steps.items[first_step];
+    *item = (rlx_exec_item){.kind = step->kind, .first_step = first_step, .step_count = step_count};
+    switch ((rlx_step_kind)step->kind) {
+    case RLX_STEP_KERNEL:
+    case RLX_STEP_COPY:
+        return rlx_stream_prepare(exec->stream, first_step, step_count, &item->stretch);
+    case RLX_STEP_HOST:
+        return rlx_host_step_prepare(exec, first_step, &item->host);
+    case RLX_STEP_JUMP:
+        return RLX_OK;
+    default:
+        return RLX_FAIL(RLX_UNSUPPORTED, "step %u ('%s'): kind %u cannot run here", first_step,
+                        step->name, step->kind);
+    }
+}
+
+/* Items follow the steps; a stretch is one item, or one per step in single-step mode. */
+static rlx_status make_items(rlx_exec *exec) {
+    const rlx_plan *plan = exec->program->plan;
+    uint32_t stretch = plan->prepare_stretch_count;
+    for (uint32_t step = plan->prepare_count; step < plan->steps.count;) {
+        uint32_t kind = plan->steps.items[step].kind, count = 1;
+        if (!exec->options.single_step && (kind == RLX_STEP_KERNEL || kind == RLX_STEP_COPY)) {
+            count = plan->stretches.items[stretch++].step_count;
+        }
+        exec->item_of_step[step] = exec->item_count;
+        RLX_TRY(make_item(exec, step, count, &exec->items[exec->item_count]));
+        exec->item_count++;
+        step += count;
+    }
+    exec->item_of_step[plan->steps.count] = exec->item_count;
+    return RLX_OK;
+}
+
+rlx_status rlx_exec_prepare_items(rlx_exec *exec) {
+    uint32_t steps = exec->program->plan->steps.count;
+    RLX_TRY(rlx_scratch_array(&exec->memory, count_items(exec), sizeof *exec->items,
+                              (void **)&exec->items));
+    RLX_TRY(rlx_scratch_array(&exec->memory, (uint64_t)steps + 1, sizeof *exec->item_of_step,
+                              (void **)&exec->item_of_step));
+    return make_items(exec);
+}
+
+/* Reads the fault record, wherever it lies; RLX_FAULT when a kernel raised one. */
+static rlx_status check_fault(rlx_exec *exec) {
+    rlx_fault fault = {0};
+    if (exec->fault != NULL) {
+        if (atomic_load_explicit(&exec->fault->claim, memory_order_relaxed) == 0) return RLX_OK;
+        return rlx_report_fault(exec->program->plan, exec->fault->step, exec->fault->code,
+                                exec->fault->value);
+    }
+    if (exec->arena->bytes[RLX_SEGMENT_SCRATCH] < RLX_FAULT_BYTES) return RLX_OK;
+    RLX_TRY(rlx_arena_read_segment(exec->arena, RLX_SEGMENT_SCRATCH, 0, &fault, sizeof fault));
+    if (atomic_load_explicit(&fault.claim, memory_order_relaxed) == 0) return RLX_OK;
+    return rlx_report_fault(exec->program->plan, fault.step, fault.code, fault.value);
+}
+
+static rlx_status clear_fault(rlx_exec *exec) {
+    if (exec->arena->bytes[RLX_SEGMENT_SCRATCH] < RLX_FAULT_BYTES) return RLX_OK;
+    return rlx_arena_fill(exec->arena, RLX_SEGMENT_SCRATCH, 0, RLX_FAULT_BYTES, 0);
+}
+
+/* The first bytes of a scalar slot. */
+static rlx_status read_scalar(rlx_exec *exec, uint32_t slot, void *out, uint64_t bytes) {
+    return rlx_arena_read_bytes(exec->arena, slot, 0, out, bytes, 0, NULL);
+}
+
+static rlx_status take_jump(rlx_exec *exec, const rlx_exec_item *item, uint32_t *next) {
+    const rlx_plan_step *step = &exec->program->plan->steps.items[item->first_step];
+    if (step->condition != RLX_NONE) {
+        uint8_t flag = 0;
+        RLX_TRY(read_scalar(exec, step->condition, &flag, sizeof flag));
+        if ((flag != 0) != (step->jump_if != 0)) return RLX_OK;
+    }
+    if (step->fault_code != 0) {
+        int64_t value = 0;
+        if (step->value != RLX_NONE) RLX_TRY(read_scalar(exec, step->value, &value, sizeof value));
+        return rlx_report_fault(exec->program->plan, item->first_step, step->fault_code, value);
+    }
+    *next = exec->item_of_step[step->target];
+    return RLX_OK;
+}
+
+static rlx_status run_host(rlx_exec *exec, const rlx_exec_item *item) {
+    if (exec->times != NULL) exec->times[0].start_ns = rlx_now_ns();
+    rlx_host_step_run(item->host);
+    if (exec->times != NULL) exec->times[0].end_ns = rlx_now_ns();
+    return RLX_OK;
+}
+
+static rlx_status run_stretch(rlx_exec *exec, const rlx_exec_item *item) {
+    RLX_TRY(rlx_stream_submit(exec->stream, item->stretch, exec->times));
+    return rlx_stream_wait(exec->stream);
+}
+
+/* Cancelled from outside, or by the callback? */
+static rlx_status check_cancel(rlx_exec *exec, uint32_t entry, const rlx_exec_item *item) {
+    const rlx_plan_entry *row = &exec->program->plan->entries.items[entry];
+    rlx_progress progress = {entry, item->first_step - row->first_step, row->step_count};
+    bool is_cancelled = atomic_load_explicit(&exec->cancel, memory_order_relaxed) != 0;
+    if (!is_cancelled && exec->options.progress != NULL && item->kind != RLX_STEP_JUMP) {
+        is_cancelled = !exec->options.progress(exec->options.user, &progress);
+    }
+    if (!is_cancelled) return RLX_OK;
+    atomic_store_explicit(&exec->cancel, 0, memory_order_relaxed);
+    return RLX_FAIL(RLX_CANCELLED, "cancelled before step %u of %u", progress.step,
+                    progress.step_count);
+}
+
+/* Does one item; `next` is where to go on. */
+static rlx_status run_item(rlx_exec *exec, const rlx_exec_item *item, uint32_t *next) {
+    if (item->kind == RLX_STEP_JUMP) return take_jump(exec, item, next);
+    if (item->kind == RLX_STEP_HOST) {
+        RLX_TRY(run_host(exec, item));
+    } else {
+        RLX_TRY(run_stretch(exec, item));
+    }
+    if (exec->times != NULL) rlx_exec_note_times(exec, item);
+    return check_fault(exec);
+}
+
+static rlx_status after_item(rlx_exec *exec, const rlx_exec_item *item, rlx_step_fn after,
+                             void *user) {
+    if (after != NULL && item->kind != RLX_STEP_JUMP) {
+        rlx_step_info info;
+        RLX_TRY(rlx_exec_step(exec, item->first_step, &info));
+        if (!after(user, exec, &info)) {
+            return RLX_FAIL(RLX_CANCELLED, "cancelled after step %u", item->first_step);
+        }
+    }
+    return exec->options.poison ? rlx_exec_poison_step(exec, item->first_step) : RLX_OK;
+}
+
+static rlx_status walk(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *user) {
+    const rlx_plan_entry *row = &exec->program->plan->entries.items[entry];
+    uint32_t at = exec->item_of_step[row->first_step];
+    uint32_t end = exec->item_of_step[row->first_step + row->step_count];
+    RLX_TRY(clear_fault(exec));
+    while (at < end) {
+        const rlx_exec_item *item = &exec->items[at];
+        uint32_t next = at + 1;
+        RLX_TRY(check_cancel(exec, entry, item));
+        RLX_TRY(run_item(exec, item, &next));
+        RLX_TRY(after_item(exec, item, after, user));
+        at = next;
+    }
+    return RLX_OK;
+}
+
+static rlx_status run_locked(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *user) {
+    rlx_status status;
+    RLX_TRY(rlx_exec_check_inputs(exec, entry));
+    rlx_exec_begin_run(exec, entry);
+    status = walk(exec, entry, after, user);
+    rlx_exec_end_run(exec, entry, status == RLX_OK);
+    return status;
+}
+
+static rlx_status run(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *user) {
+    rlx_status status;
+    RLX_TRY(rlx_exec_enter(exec));
+    status = run_locked(exec, entry, after, user);
+    rlx_exec_leave(exec);
+    return status;
+}
+
+rlx_status rlx_exec_run(rlx_exec *exec, uint32_t entry) {
+    return run(exec, entry, NULL, NULL);
+}
+
+rlx_status rlx_exec_run_steps(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *user) {
+    if (exec == NULL || after == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "exec or callback is NULL");
+    }
+    if (!exec->options.single_step) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "the executable was not made with single_step");
+    }
+    return run(exec, entry, after, user);
+}
