@@ -15,6 +15,8 @@ static const pass passes[] = {
     {"fold", rlx_pass_fold, false},
     {"remove_dead", rlx_pass_remove_dead, false},
     {"merge_duplicates", rlx_pass_merge_duplicates, false},
+    {"fuse_epilogue", rlx_pass_fuse_epilogue, false},
+    {"fuse_chain", rlx_pass_fuse_chain, false},
     {"remove_dead_again", rlx_pass_remove_dead, false},
     /* Lowering asks for these by name (rlx_pass_is_on). */
     {"reorder", NULL, false},

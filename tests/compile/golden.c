@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passes on text: tests/golden/<pass>/<case>.rlx goes through that one pass and must print as
+ * <case>.out. Each pass has cases where it applies and cases where it nearly does. With the
+ * argument
+ * --update the .out files are written anew, to be read before they are committed. */
+#include "compile/compile.h"
+#include "ir/text.h"
+#include "support/support.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_update;
+
+typedef struct golden_case {
+    char in[512], out[512];
+} golden_case;
+
+/* Only `pass`, and those that cannot be switched off. */
+static void run_pass(rlx_graph *graph, const char *pass) {
+    rlx_compile_options options = {.size = sizeof options};
+    rlx_entry_spec entry = {0};
+    rlx_scratch scratch = {0};
+    rlx_pass_context context = {
+        .graph = graph, .options = &options, .entry = &entry, .scratch = &scratch};
+    for (uint32_t i = 0; i < rlx_pass_count(); i++) {
+        if (strcmp(rlx_pass_name(i), pass) != 0) options.disabled_passes |= UINT64_C(1) << i;
+    }
+    assert_ok(rlx_run_passes(&context));
+    assert_ok(rlx_graph_verify(graph));
+    rlx_scratch_reset(&scratch);
+}
+
+static char *passed_text(const char *path, const char *pass) {
+    rlx_graph *graph = NULL;
+    char *text = NULL;
+    char *file = rlx_test_read_file(path, NULL);
+    assert_ok(rlx_graph_parse(NULL, file, strlen(file), &graph));
+    run_pass(graph, pass);
+    assert_ok(rlx_graph_print_options(graph, RLX_PRINT_TYPES, &text));
+    rlx_graph_destroy(graph);
+    free(file);
+    return text;
+}
+
+static bool agrees(const golden_case *at, const char *pass) {
+    char *text = passed_text(at->in, pass);
+    bool is_same = true;
+    if (is_update) {
+        rlx_test_write_file(at->out, text, strlen(text));
+    } else {
+        char *expected = rlx_test_read_file(at->out, NULL);
+        is_same = strcmp(expected, text) == 0;
+        if (!is_same) print_error("%s: expected\n%sgot\n%s", at->in, expected, text);
+        free(expected);
+    }
+    rlx_string_free(NULL, text);
+    return is_same;
+}
+
+/* Runs every case of one folder; returns how many there are. */
+static unsigned run_folder(const char *pass, bool *all_agree) {
+    char path[300];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "../golden/%s", pass);
+    DIR *folder = opendir(path);
+    if (folder == NULL) return 0;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        golden_case at;
+        char *end = strstr(entry->d_name, ".rlx");
+        if (end == NULL || end[4] != 0) continue;
+        snprintf(at.in, sizeof at.in, "%s/%.200s", path, entry->d_name);
+        snprintf(at.out, sizeof at.out, "%s/%.*s.out", path, (int)(end - entry->d_name),
+                 entry->d_name);
+        *all_agree &= agrees(&at, pass);
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+static void passes_print_what_is_expected(void **state) {
+    bool all_agree = true;
+    (void)state;
+    for (uint32_t i = 0; i < rlx_pass_count(); i++) {
+        const char *pass = rlx_pass_name(i);
+        unsigned count = run_folder(pass, &all_agree);
+        /* A case where it applies and three where it nearly does. */
+        if ((strncmp(pass, "fuse", 4) == 0 || strcmp(pass, "canonicalise") == 0) && count < 4) {
+            fail_msg("%s has %u golden cases", pass, count);
+        }
+    }
+    assert_true(all_agree);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(passes_print_what_is_expected)};
+    is_update = argc > 1 && strcmp(argv[1], "--update") == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
