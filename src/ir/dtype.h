@@ -42,6 +42,10 @@ uint16_t rlx_f32_to_bf16(float value);
 float rlx_f8_to_f32(rlx_dtype dtype, uint8_t bits);
 uint8_t rlx_f32_to_f8(rlx_dtype dtype, float value);
 
+/* f64 to f32 in round-to-odd: rounding the result once more, to a type at least two bits narrower,
+ * gives the same as rounding the f64 directly. */
+float rlx_f64_to_f32_odd(double value);
+
 /* One element by its index, for scalar code. Floats and blocks load as double (exact), signed as
  * i64, unsigned and bool as u64. Stores round to nearest even and wrap integers to their width. */
 double rlx_load_f64(rlx_dtype dtype, const void *data, int64_t index);  /* any dtype */

@@ -26,10 +26,6 @@ static inline void rlx_put_f32(float *destination, uint64_t index, float value) 
 /* One element of a block type. */
 float rlx_block_element(rlx_dtype dtype, const void *data, int64_t index);
 
-/* f64 to f32 in round-to-odd: rounding the result once more, to a type at least two bits narrower,
- * gives the same as rounding the f64 directly. */
-float rlx_f64_to_f32_odd(double value);
-
 /* Half to even for |value| < 2^51. Adding and subtracting 1.5 * 2^52 leaves no fraction bits;
  * unlike rint this becomes two vector instructions on every machine. */
 static inline double rlx_round_even(double value) {
