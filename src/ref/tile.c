@@ -34,9 +34,7 @@ void rlx_ref_finish_f32(float *values, int64_t count, rlx_ref_addend bias, rlx_r
     add_f32(values, count, bias);
     add_f32(values, count, residual);
     if (activation->op == RLX_OP_NONE) return;
-    for (int64_t i = 0; i < count; i++)
-        values[i] =
-            rlx_ref_unary_f32(activation->op, values[i], activation->alpha, activation->beta);
+    rlx_ref_unary_run_f32(activation->op, values, count, activation->alpha, activation->beta);
 }
 
 void rlx_ref_finish_f64(double *values, int64_t count, rlx_ref_addend bias, rlx_ref_addend residual,
@@ -44,9 +42,7 @@ void rlx_ref_finish_f64(double *values, int64_t count, rlx_ref_addend bias, rlx_
     add_f64(values, count, bias);
     add_f64(values, count, residual);
     if (activation->op == RLX_OP_NONE) return;
-    for (int64_t i = 0; i < count; i++)
-        values[i] =
-            rlx_ref_unary_f64(activation->op, values[i], activation->alpha, activation->beta);
+    rlx_ref_unary_run_f64(activation->op, values, count, activation->alpha, activation->beta);
 }
 
 /* The shape rules leave integers without activation. */

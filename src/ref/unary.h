@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The float unary ops (abs .. clip of ops.def) on one value. This is their one definition: the
- * elementwise kernels, chains and the activations of matmul and conv all call it, so fusing changes
- * no bit. The f32 form computes in f64 and rounds once. */
+/* The float unary ops (identity .. clip of ops.def) on f32 or f64 values. Their one definition is
+ * in elementwise_float.inc: the elementwise kernels, chains and the activations of matmul and conv
+ * all run it, so fusing changes no bit. */
 #ifndef RLX_REF_UNARY_H
 #define RLX_REF_UNARY_H
 
 #include <rlx/ops.h>
 
-/* An op that is not among them gives x back. */
-double rlx_ref_unary_f64(rlx_op op, double x, double alpha, double beta);
+/* In place. */
+void rlx_ref_unary_run_f32(rlx_op op, float *values, int64_t count, double alpha, double beta);
+void rlx_ref_unary_run_f64(rlx_op op, double *values, int64_t count, double alpha, double beta);
+/* One value. */
 float rlx_ref_unary_f32(rlx_op op, float x, double alpha, double beta);
+double rlx_ref_unary_f64(rlx_op op, double x, double alpha, double beta);
 
 #endif
