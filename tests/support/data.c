@@ -106,11 +106,11 @@ void *rlx_test_guarded(size_t bytes) {
 }
 
 bool rlx_test_guards_intact(const void *memory) {
-    const unsigned char *data = memory;
+    const unsigned char *data = memory, *before = data - GUARD_BYTES;
     size_t bytes;
-    memcpy(&bytes, data - 2 * GUARD_BYTES, sizeof bytes);
+    memcpy(&bytes, before - GUARD_BYTES, sizeof bytes);
     for (size_t i = 0; i < GUARD_BYTES; ++i) {
-        if (data[i - GUARD_BYTES] != GUARD || data[bytes + i] != GUARD) return false;
+        if (before[i] != GUARD || data[bytes + i] != GUARD) return false;
     }
     return true;
 }
