@@ -14,6 +14,7 @@ static rlx_status lower_once(rlx_pass_context *context, const rlx_node_id *order
     rlx_status status = rlx_lower_linearise(&lowered, order, count);
     if (status == RLX_OK) status = rlx_lower_choose(&lowered);
     if (status == RLX_OK) status = rlx_lower_alias(&lowered);
+    if (status == RLX_OK) status = rlx_lower_choose(&lowered); /* again: now with strides */
     if (status == RLX_OK) status = rlx_lower_lives(&lowered);
     if (status != RLX_OK) {
         rlx_lower_free(&lowered);

@@ -18,7 +18,7 @@ typedef struct rlx_lowered_step {
     rlx_node_id node; /* where it comes from */
     bool is_prepare;
     bool is_elided; /* a view or a concat in place: nothing to do at run time */
-    uint32_t label; /* jump: index of the label it goes to */
+    uint32_t label; /* jump: number of the label it goes to */
     rlx_value_id condition, value;
     bool jump_if;
     uint32_t fault_code;
@@ -41,7 +41,7 @@ typedef struct rlx_storage {
 typedef struct rlx_root {
     uint64_t bytes;
     uint32_t segment;
-    uint32_t first, last; /* inclusive; of scratch only */
+    uint32_t first, last; /* inclusive, of the steps that are emitted; of scratch only */
     bool is_used;
 } rlx_root;
 
@@ -54,29 +54,36 @@ typedef struct rlx_lowered {
     RLX_VEC(rlx_lowered_step) steps;
     RLX_VEC(uint32_t) labels; /* step number of each label */
     RLX_VEC(rlx_lowered_loop) loops;
-    uint8_t *is_prepared;  /* per value: known once weights are */
+    uint8_t *is_prepared; /* per value of the first prepared_count: known once weights are */
+    uint32_t prepared_count;
     rlx_storage *storages; /* per value */
     rlx_root *roots;       /* per value */
     uint32_t *last_use;    /* per value, views followed */
     uint32_t *definition;  /* per value; UINT32_MAX: before all steps */
+    uint32_t *emitted;     /* per step: how many run steps that are not elided come before it */
     uint64_t lower_bound;  /* of scratch */
 } rlx_lowered;
+
+/* Marks the values that are known once the weights are: parameters, constants, and what nodes of
+ * the main block compute from them alone. `is_prepared` has one zeroed byte per value. */
+void rlx_mark_prepared(const rlx_graph *graph, const rlx_node_id *order, uint32_t count,
+                       uint8_t *is_prepared);
+bool rlx_is_prepare_node(const rlx_graph *graph, rlx_node_id node, const uint8_t *is_prepared);
 
 /* `order` lists the live nodes of the main block; other blocks keep theirs. */
 RLX_WARN_UNUSED rlx_status rlx_lower_linearise(rlx_lowered *lowered, const rlx_node_id *order,
                                                uint32_t count);
 RLX_WARN_UNUSED rlx_status rlx_lower_choose(rlx_lowered *lowered);
+/* First part of alias: decides which parts of concats are computed in the whole. `out_planned` has
+ * their storage, per value. */
+RLX_WARN_UNUSED rlx_status rlx_lower_concats(rlx_lowered *lowered, rlx_storage **out_planned,
+                                             uint32_t *out_count);
+/* Fills definition and last_use. */
+RLX_WARN_UNUSED rlx_status rlx_lower_uses(rlx_lowered *lowered);
 RLX_WARN_UNUSED rlx_status rlx_lower_alias(rlx_lowered *lowered);
 RLX_WARN_UNUSED rlx_status rlx_lower_lives(rlx_lowered *lowered);
 void rlx_lower_free(rlx_lowered *lowered);
 
-/* The strides that see `input` (dims, strides) as `out` without moving a byte, if there are any. */
-typedef struct rlx_view {
-    int64_t element_offset;
-    int64_t strides[RLX_MAX_RANK];
-} rlx_view;
-bool rlx_view_of(rlx_op op, const void *attrs, uint32_t output, const rlx_type *in,
-                 const int64_t *in_strides, const rlx_type *out, rlx_view *out_view);
 /* Row-major strides. */
 void rlx_plain_strides(const rlx_shape *shape, int64_t *out_strides);
 bool rlx_strides_are_plain(const rlx_shape *shape, const int64_t *strides);

@@ -18,6 +18,7 @@ static const pass passes[] = {
     {"fuse_epilogue", rlx_pass_fuse_epilogue, false},
     {"fuse_chain", rlx_pass_fuse_chain, false},
     {"remove_dead_again", rlx_pass_remove_dead, false},
+    {"own_outputs", rlx_pass_own_outputs, true},
     /* Lowering asks for these by name (rlx_pass_is_on). */
     {"reorder", NULL, false},
     {"views", NULL, false},

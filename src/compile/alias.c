@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which value lives in whose memory: views of another value, elementwise results over a dying
+ * input, writes of a state in the state itself, parts of a concat in the whole; all others get
+ * memory of their own. */
+#include "compile/lower.h"
+
+#include "ir/dtype.h"
+#include "ir/view.h"
+
+#include <string.h>
+
+void rlx_plain_strides(const rlx_shape *shape, int64_t *out_strides) {
+    int64_t stride = 1;
+    for (uint32_t i = shape->rank; i-- > 0;) {
+        out_strides[i] = stride;
+        stride *= shape->dims[i];
+    }
+}
+
+bool rlx_strides_are_plain(const rlx_shape *shape, const int64_t *strides) {
+    int64_t expected = 1;
+    for (uint32_t i = shape->rank; i-- > 0;) {
+        if (shape->dims[i] != 1 && strides[i] != expected) return false;
+        expected *= shape->dims[i];
+    }
+    return true;
+}
+
+typedef struct aliaser {
+    rlx_lowered *self;
+    rlx_graph *graph;
+    rlx_storage *planned; /* parts of concats */
+    uint32_t planned_count;
+    uint32_t *root_last;  /* per root: last use of all who live there */
+    uint32_t *writes;     /* per root, of states: how many writes so far */
+    uint32_t *version;    /* per value, of states: how many writes it has seen */
+    uint8_t *needs_plain; /* per value: a consumer takes no strides, or it is an output */
+    bool has_views, has_in_place;
+} aliaser;
+
+static const rlx_type *type_of(const aliaser *self, rlx_value_id value) {
+    return &self->graph->values.items[value].type;
+}
+
+static void attach(aliaser *self, rlx_value_id value, const rlx_storage *storage) {
+    uint32_t last = self->self->last_use[value];
+    self->self->storages[value] = *storage;
+    if (last != UINT32_MAX && last > self->root_last[storage->root]) {
+        self->root_last[storage->root] = last;
+    }
+}
+
+static rlx_status own_memory(aliaser *self, rlx_value_id value) {
+    rlx_storage storage = {.root = value};
+    rlx_root *root = &self->self->roots[value];
+    rlx_plain_strides(&type_of(self, value)->shape, storage.strides);
+    RLX_TRY(rlx_type_bytes(type_of(self, value), &root->bytes));
+    root->is_used = true;
+    attach(self, value, &storage);
+    return RLX_OK;
+}
+
+/* The view through which the step's output sees its input, if it may be one. */
+static bool try_view(aliaser *self, const rlx_lowered_step *step, uint32_t output) {
+    rlx_value_id from = step->inputs[0], to = step->outputs[output];
+    const rlx_storage *source = &self->self->storages[from];
+    const rlx_type *in_type = type_of(self, from), *out_type = type_of(self, to);
+    rlx_tensor in = {.dtype = in_type->dtype, .rank = in_type->shape.rank};
+    rlx_tensor out = {.dtype = out_type->dtype, .rank = out_type->shape.rank};
+    rlx_storage storage = {.root = source->root};
+    const rlx_dtype_row *row = rlx_dtype_row_of(in_type->dtype);
+    int64_t offset = 0;
+    if (!self->has_views || in_type->dtype != out_type->dtype) return false;
+    memcpy(in.dims, in_type->shape.dims, sizeof in.dims);
+    memcpy(in.strides, source->strides, sizeof in.strides);
+    memcpy(out.dims, out_type->shape.dims, sizeof out.dims);
+    if (step->op == RLX_OP_IDENTITY) {
+        memcpy(out.strides, in.strides, sizeof out.strides);
+    } else if (!rlx_view_of(step->op, step->attrs, output, step->output_count, &in, &out,
+                            &offset)) {
+        return false;
+    }
+    if (self->needs_plain[to] && !rlx_strides_are_plain(&out_type->shape, out.strides)) {
+        return false;
+    }
+    /* Blocks: rlx_view_of gives only offsets that fall on them. */
+    storage.byte_offset =
+        source->byte_offset + offset / (int64_t)row->block_elements * (int64_t)row->block_bytes;
+    memcpy(storage.strides, out.strides, sizeof storage.strides);
+    attach(self, to, &storage);
+    self->version[to] = self->version[from];
+    return true;
+}
+
+static bool same_place(const rlx_storage *a, const rlx_storage *b, uint32_t rank) {
+    if (a->root != b->root || a->byte_offset != b->byte_offset) return false;
+    return memcmp(a->strides, b->strides, rank * sizeof *a->strides) == 0;
+}
+
+/* Whether the output may be written over input `index`: it dies here, has the same elements in
+ * plain order and fills its memory, and nothing else in the step sees that memory otherwise. */
+static bool can_overwrite(const aliaser *self, const rlx_lowered_step *step, uint32_t s,
+                          uint32_t index) {
+    rlx_value_id input = step->inputs[index], output = step->outputs[0];
+    if (input == RLX_NONE) return false;
+    const rlx_storage *storage = &self->self->storages[input];
+    const rlx_type *in = type_of(self, input), *out = type_of(self, output);
+    rlx_value_kind kind = self->graph->values.items[storage->root].kind;
+    uint64_t out_bytes;
+    if (storage->root < self->self->prepared_count && self->self->is_prepared[storage->root]) {
+        return false;
+    }
+    if (kind != RLX_VALUE_TEMPORARY && kind != RLX_VALUE_INPUT) return false;
+    if (self->root_last[storage->root] > s || storage->byte_offset != 0) return false;
+    if (!rlx_shape_equal(&in->shape, &out->shape)) return false;
+    if (rlx_dtype_block_bytes(in->dtype) != rlx_dtype_block_bytes(out->dtype) ||
+        rlx_dtype_block_elements(in->dtype) != rlx_dtype_block_elements(out->dtype)) {
+        return false;
+    }
+    if (!rlx_strides_are_plain(&in->shape, storage->strides)) return false;
+    if (rlx_type_bytes(out, &out_bytes) != RLX_OK ||
+        out_bytes != self->self->roots[storage->root].bytes) {
+        return false;
+    }
+    for (uint32_t i = 0; i < step->input_count; i++) {
+        if (i == index || step->inputs[i] == RLX_NONE) continue;
+        const rlx_storage *other = &self->self->storages[step->inputs[i]];
+        if (other->root == storage->root && !same_place(other, storage, in->shape.rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool try_in_place(aliaser *self, const rlx_lowered_step *step, uint32_t s) {
+    if (!self->has_in_place || step->is_prepare || step->output_count != 1) return false;
+    if ((rlx_op_info_of(step->op)->flags & RLX_OPF_ELEMENTWISE) == 0) return false;
+    for (uint32_t i = 0; i < step->input_count; i++) {
+        if (!can_overwrite(self, step, s, i)) continue;
+        rlx_storage storage = self->self->storages[step->inputs[i]];
+        rlx_plain_strides(&type_of(self, step->outputs[0])->shape, storage.strides);
+        attach(self, step->outputs[0], &storage);
+        return true;
+    }
+    return false;
+}
+
+/* A state that was written may be read only through what the write gave. Inside blocks the order of
+ * execution is the writer's affair. */
+static rlx_status check_versions(aliaser *self, const rlx_lowered_step *step) {
+    if (step->node == RLX_NONE || self->graph->nodes.items[step->node].block != 0) return RLX_OK;
+    for (uint32_t i = 0; i < step->input_count; i++) {
+        rlx_value_id value = step->inputs[i];
+        if (value == RLX_NONE) continue;
+        rlx_value_id root = self->self->storages[value].root;
+        if (root == RLX_NONE || self->graph->values.items[root].kind != RLX_VALUE_STATE ||
+            self->version[value] == self->writes[root]) {
+            continue;
+        }
+        char text[160];
+        return RLX_FAIL(RLX_INVALID_GRAPH,
+                        "%s reads state '%s' as it was before an earlier node wrote it: use the "
+                        "value that the state_write returns",
+                        rlx_node_text(self->graph, step->node, text, sizeof text),
+                        self->graph->values.items[root].name);
+    }
+    return RLX_OK;
+}
+
+static rlx_status place_state_write(aliaser *self, const rlx_lowered_step *step) {
+    rlx_value_id state = step->inputs[0], written = step->outputs[0];
+    rlx_value_id root = self->self->storages[state].root;
+    bool is_main = step->node != RLX_NONE && self->graph->nodes.items[step->node].block == 0;
+    bool is_state = self->graph->values.items[root].kind == RLX_VALUE_STATE;
+    if (is_state && is_main) self->writes[root]++;
+    if (written != RLX_NONE && written != state) {
+        rlx_storage storage = self->self->storages[state];
+        attach(self, written, &storage);
+        self->version[written] = self->writes[root];
+    }
+    if (step->output_count > 1 && step->outputs[1] != RLX_NONE) {
+        RLX_TRY(own_memory(self, step->outputs[1]));
+    }
+    return RLX_OK;
+}
+
+static rlx_status place_output(aliaser *self, rlx_lowered_step *step, uint32_t s, uint32_t output) {
+    rlx_value_id value = step->outputs[output];
+    if (value == RLX_NONE || self->self->storages[value].root != RLX_NONE) return RLX_OK;
+    if (value < self->planned_count && self->planned[value].root != RLX_NONE) {
+        const rlx_storage *storage = &self->planned[value];
+        if (storage->root != value) {
+            if (self->self->storages[storage->root].root == RLX_NONE) {
+                RLX_TRY(own_memory(self, storage->root)); /* the whole begins with its first part */
+            }
+            attach(self, value, storage);
+            return RLX_OK;
+        }
+        return own_memory(self, value);
+    }
+    if (try_in_place(self, step, s)) return RLX_OK;
+    return own_memory(self, value);
+}
+
+/* View ops: elided when all wanted outputs are views; else the op runs and copies. */
+static bool elide_view(aliaser *self, rlx_lowered_step *step) {
+    if ((rlx_op_info_of(step->op)->flags & RLX_OPF_VIEW) == 0) return false;
+    for (uint32_t i = 0; i < step->output_count; i++) {
+        if (step->outputs[i] == RLX_NONE) continue;
+        if (step->outputs[i] < self->planned_count &&
+            self->planned[step->outputs[i]].root != RLX_NONE) {
+            return false;
+        }
+        if (!try_view(self, step, i)) {
+            for (uint32_t k = 0; k < i; k++) { /* take the others back */
+                if (step->outputs[k] != RLX_NONE) {
+                    self->self->storages[step->outputs[k]].root = RLX_NONE;
+                }
+            }
+            return false;
+        }
+    }
+    step->is_elided = true;
+    return true;
+}
+
+static rlx_status place_step(aliaser *self, uint32_t s) {
+    rlx_lowered_step *step = &self->self->steps.items[s];
+    if (step->kind == RLX_STEP_JUMP) return RLX_OK;
+    RLX_TRY(check_versions(self, step));
+    if (step->op == RLX_OP_STATE_WRITE) return place_state_write(self, step);
+    if (elide_view(self, step)) return RLX_OK;
+    for (uint32_t i = 0; i < step->output_count; i++)
+        RLX_TRY(place_output(self, step, s, i));
+    return RLX_OK;
+}
+
+static void find_plain_needs(aliaser *self) {
+    const rlx_lowered *lowered = self->self;
+    for (uint32_t s = 0; s < lowered->steps.count; s++) {
+        const rlx_lowered_step *step = &lowered->steps.items[s];
+        for (uint32_t i = 0; i < step->input_count && i < 32; i++) {
+            if (step->inputs[i] != RLX_NONE && (step->choice.plain_inputs >> i & 1) != 0) {
+                self->needs_plain[step->inputs[i]] = 1;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < self->graph->outputs.count; i++) {
+        self->needs_plain[self->graph->outputs.items[i].value] = 1;
+    }
+}
+
+/* Inputs, parameters, constants and states have memory before any step. */
+static rlx_status place_leaves(aliaser *self) {
+    for (uint32_t v = 0; v < self->graph->values.count; v++) {
+        const rlx_value *value = &self->graph->values.items[v];
+        bool is_wanted = self->self->last_use[v] != UINT32_MAX || value->kind == RLX_VALUE_INPUT;
+        if (value->kind != RLX_VALUE_TEMPORARY && is_wanted) RLX_TRY(own_memory(self, v));
+    }
+    return RLX_OK;
+}
+
+rlx_status rlx_lower_alias(rlx_lowered *lowered) {
+    aliaser self = {.self = lowered,
+                    .graph = lowered->graph,
+                    .has_views = rlx_pass_is_on(lowered->options, "views"),
+                    .has_in_place = rlx_pass_is_on(lowered->options, "in_place")};
+    RLX_TRY(rlx_lower_concats(lowered, &self.planned, &self.planned_count));
+    RLX_TRY(rlx_lower_uses(lowered));
+    uint64_t values = lowered->graph->values.count + 1u;
+    rlx_scratch *scratch = lowered->scratch;
+    RLX_TRY(
+        rlx_scratch_array(scratch, values, sizeof *lowered->storages, (void **)&lowered->storages));
+    RLX_TRY(rlx_scratch_array(scratch, values, sizeof *lowered->roots, (void **)&lowered->roots));
+    RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.root_last));
+    RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.writes));
+    RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.version));
+    RLX_TRY(rlx_scratch_array(scratch, values, 1, (void **)&self.needs_plain));
+    for (uint32_t v = 0; v < values; v++)
+        lowered->storages[v].root = RLX_NONE;
+    find_plain_needs(&self);
+    RLX_TRY(place_leaves(&self));
+    for (uint32_t s = 0; s < lowered->steps.count; s++)
+        RLX_TRY(place_step(&self, s));
+    return RLX_OK;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks the target which kernel runs each step, and lists every step that it cannot run. */
+#include "compile/lower.h"
+
+#include "base/text.h"
+
+static char present; /* what the data of a present operand points to; never followed */
+
+/* The operand as the target sees it: with its storage's strides once there is one. */
+static rlx_tensor query_tensor(const rlx_lowered *self, rlx_value_id value) {
+    rlx_tensor tensor = {0};
+    if (value == RLX_NONE) return tensor;
+    const rlx_type *type = &self->graph->values.items[value].type;
+    tensor.data = &present;
+    tensor.dtype = type->dtype;
+    tensor.rank = type->shape.rank;
+    for (uint32_t i = 0; i < tensor.rank; i++)
+        tensor.dims[i] = type->shape.dims[i];
+    if (self->storages != NULL && self->storages[value].root != RLX_NONE) {
+        for (uint32_t i = 0; i < tensor.rank; i++) {
+            tensor.strides[i] = self->storages[value].strides[i];
+        }
+    } else {
+        rlx_plain_strides(&type->shape, tensor.strides);
+    }
+    return tensor;
+}
+
+static rlx_status choose_step(rlx_lowered *self, rlx_lowered_step *step, rlx_tensor *tensors) {
+    rlx_target_query query = {.op = step->op,
+                              .attrs = step->attrs,
+                              .in = tensors,
+                              .out = tensors + step->input_count,
+                              .in_count = step->input_count,
+                              .out_count = step->output_count};
+    for (uint32_t i = 0; i < step->input_count; i++) {
+        tensors[i] = query_tensor(self, step->inputs[i]);
+    }
+    for (uint32_t i = 0; i < step->output_count; i++) {
+        tensors[step->input_count + i] = query_tensor(self, step->outputs[i]);
+    }
+    step->choice = self->target->choose(self->target, &query);
+    step->kind = step->choice.placement == RLX_PLACED_HOST ? RLX_STEP_HOST : RLX_STEP_KERNEL;
+    return RLX_OK;
+}
+
+static void list_unsupported(const rlx_lowered *self, const rlx_lowered_step *step,
+                             rlx_text *list) {
+    char text[160];
+    const char *name = step->node == RLX_NONE
+                           ? rlx_op_name(step->op)
+                           : rlx_node_text(self->graph, step->node, text, sizeof text);
+    rlx_text_printf(list, "%s%s: %s", list->length == 0 ? "" : "; ", name,
+                    step->choice.reason == NULL ? "no kernel" : step->choice.reason);
+}
+
+rlx_status rlx_lower_choose(rlx_lowered *self) {
+    rlx_text list = {.allocator = self->graph->allocator};
+    rlx_tensor *tensors = NULL;
+    uint32_t most = 1, bad = 0;
+    for (uint32_t s = 0; s < self->steps.count; s++) {
+        uint32_t operands = self->steps.items[s].input_count + self->steps.items[s].output_count;
+        if (operands > most) most = operands;
+    }
+    RLX_TRY(rlx_scratch_array(self->scratch, most, sizeof *tensors, (void **)&tensors));
+    for (uint32_t s = 0; s < self->steps.count; s++) {
+        rlx_lowered_step *step = &self->steps.items[s];
+        if (step->kind == RLX_STEP_JUMP || step->is_elided) continue;
+        RLX_TRY(choose_step(self, step, tensors));
+        if (step->choice.placement != RLX_PLACED_UNSUPPORTED) continue;
+        list_unsupported(self, step, &list);
+        bad++;
+    }
+    rlx_status status = list.status;
+    if (bad != 0 && status == RLX_OK) {
+        status = RLX_FAIL(RLX_UNSUPPORTED, "%s cannot run %u nodes: %s", self->target->name, bad,
+                          list.data);
+    }
+    rlx_text_free(&list);
+    return status;
+}
