@@ -43,11 +43,9 @@ static const rlx_type *type_of(const aliaser *self, rlx_value_id value) {
 }
 
 static void attach(aliaser *self, rlx_value_id value, const rlx_storage *storage) {
-    uint32_t last = self->self->last_use[value];
+    uint32_t last = self->self->family_use[value];
     self->self->storages[value] = *storage;
-    if (last != UINT32_MAX && last > self->root_last[storage->root]) {
-        self->root_last[storage->root] = last;
-    }
+    if (last > self->root_last[storage->root]) self->root_last[storage->root] = last;
 }
 
 static rlx_status own_memory(aliaser *self, rlx_value_id value) {
@@ -70,7 +68,7 @@ static bool try_view(aliaser *self, const rlx_lowered_step *step, uint32_t outpu
     rlx_storage storage = {.root = source->root};
     const rlx_dtype_row *row = rlx_dtype_row_of(in_type->dtype);
     int64_t offset = 0;
-    if (!self->has_views || in_type->dtype != out_type->dtype) return false;
+    if ((!self->has_views && !step->must_alias) || in_type->dtype != out_type->dtype) return false;
     memcpy(in.dims, in_type->shape.dims, sizeof in.dims);
     memcpy(in.strides, source->strides, sizeof in.strides);
     memcpy(out.dims, out_type->shape.dims, sizeof out.dims);
@@ -252,7 +250,7 @@ static void find_plain_needs(aliaser *self) {
 
 /* Inputs, parameters, constants and states have memory before any step. */
 static rlx_status place_leaves(aliaser *self) {
-    for (uint32_t v = 0; v < self->graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->self->value_count; v++) {
         const rlx_value *value = &self->graph->values.items[v];
         bool is_wanted = self->self->last_use[v] != UINT32_MAX || value->kind == RLX_VALUE_INPUT;
         if (value->kind != RLX_VALUE_TEMPORARY && is_wanted) RLX_TRY(own_memory(self, v));
@@ -267,7 +265,7 @@ rlx_status rlx_lower_alias(rlx_lowered *lowered) {
                     .has_in_place = rlx_pass_is_on(lowered->options, "in_place")};
     RLX_TRY(rlx_lower_concats(lowered, &self.planned, &self.planned_count));
     RLX_TRY(rlx_lower_uses(lowered));
-    uint64_t values = lowered->graph->values.count + 1u;
+    uint64_t values = lowered->value_count + 1u;
     rlx_scratch *scratch = lowered->scratch;
     RLX_TRY(
         rlx_scratch_array(scratch, values, sizeof *lowered->storages, (void **)&lowered->storages));

@@ -32,7 +32,7 @@ void rlx_emitter_destroy(rlx_emitter *emitter) {
 
 static rlx_status start_entry(rlx_entry_emission *self) {
     rlx_scratch *scratch = self->lowered->scratch;
-    uint64_t values = self->lowered->graph->values.count + 1u;
+    uint64_t values = self->lowered->value_count + 1u;
     uint64_t steps = self->lowered->steps.count + 1u;
     RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self->buffers));
     RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self->slots));

@@ -45,7 +45,7 @@ static rlx_weight_key leaf_key(const rlx_value *value) {
 rlx_status rlx_emit_keys(rlx_entry_emission *self) {
     const rlx_lowered *lowered = self->lowered;
     const rlx_graph *graph = lowered->graph;
-    for (uint32_t v = 0; v < graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->lowered->value_count; v++) {
         self->maker[v] = RLX_NONE;
         if (graph->values.items[v].kind != RLX_VALUE_TEMPORARY) {
             self->keys[v] = leaf_key(&graph->values.items[v]);
@@ -75,7 +75,7 @@ static rlx_status scratch_items(rlx_entry_emission *self, rlx_place_item *items,
                                 uint32_t *out_count) {
     const rlx_lowered *lowered = self->lowered;
     uint32_t count = 0;
-    for (uint32_t v = 0; v < lowered->graph->values.count; v++) {
+    for (uint32_t v = 0; v < lowered->value_count; v++) {
         const rlx_root *root = &lowered->roots[v];
         if (!root->is_used || root->segment != RLX_SEGMENT_SCRATCH) continue;
         owners[count] = v;
@@ -117,7 +117,7 @@ static rlx_status place_items(rlx_entry_emission *self, const rlx_place_item *it
     rlx_place_options options = {.size = sizeof options,
                                  .alignment = self->plan->alignment,
                                  .search_ns = self->emitter->options->search_ns};
-    uint64_t base;
+    uint64_t base = 0;
     (void)rlx_align_u64(RLX_FAULT_BYTES, self->plan->alignment, &base); /* both are small */
     RLX_TRY(rlx_place(self->plan->allocator, items, count, &options, offsets, &report));
     if (self->emitter->options->without_reuse) {
@@ -138,7 +138,7 @@ static rlx_status place_items(rlx_entry_emission *self, const rlx_place_item *it
 
 rlx_status rlx_emit_scratch(rlx_entry_emission *self) {
     rlx_lowered *lowered = self->lowered;
-    uint64_t most = (uint64_t)lowered->graph->values.count + lowered->steps.count + 1;
+    uint64_t most = (uint64_t)lowered->value_count + lowered->steps.count + 1;
     rlx_place_item *items = NULL;
     uint32_t *owners = NULL, count = 0;
     uint64_t *offsets = NULL;
@@ -148,7 +148,7 @@ rlx_status rlx_emit_scratch(rlx_entry_emission *self) {
     RLX_TRY(scratch_items(self, items, owners, &count));
     RLX_TRY(place_items(self, items, count, offsets));
     uint32_t roots = 0; /* roots come first among the items */
-    for (uint32_t v = 0; v < lowered->graph->values.count; v++) {
+    for (uint32_t v = 0; v < lowered->value_count; v++) {
         roots += lowered->roots[v].is_used && lowered->roots[v].segment == RLX_SEGMENT_SCRATCH;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -133,7 +133,7 @@ rlx_status rlx_emit_ports(rlx_entry_emission *self) {
     rlx_plan_entry *report = &self->report;
     bool survives = self->emitter->options->keep_inputs && self->emitter->options->entry_count <= 1;
     report->inputs_at = self->plan->ports.count;
-    for (uint32_t v = 0; v < graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->lowered->value_count; v++) {
         const rlx_value *value = &graph->values.items[v];
         if (value->kind != RLX_VALUE_INPUT) continue;
         RLX_TRY(push_port(self, value->name, v, survives));
@@ -141,7 +141,8 @@ rlx_status rlx_emit_ports(rlx_entry_emission *self) {
     }
     report->outputs_at = self->plan->ports.count;
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
-        RLX_TRY(push_port(self, graph->outputs.items[i].name, graph->outputs.items[i].value, true));
+        RLX_TRY(
+            push_port(self, graph->outputs.items[i].name, graph->outputs.items[i].value, false));
         report->output_count++;
     }
     return RLX_OK;

@@ -111,8 +111,9 @@ typedef struct loop_parts {
     rlx_value_id iteration, go_on;       /* live through the loop */
     rlx_value_id trip, bound, one, test; /* trip RLX_NONE: only the condition ends it */
     uint32_t carried, scanned;
-    int64_t most;    /* iterations */
-    bool is_checked; /* the bound needs a check at run time */
+    rlx_value_id *rows; /* memory of each scanned output */
+    int64_t most;       /* iterations */
+    bool is_checked;    /* the bound needs a check at run time */
 } loop_parts;
 
 /* The bound of a loop as the shape rule found it: attribute, or a constant trip count. */
@@ -135,27 +136,29 @@ static rlx_status read_bound(const rlx_lowered *self, const rlx_node *node, loop
                     rlx_node_text(self->graph, parts->node, text, sizeof text));
 }
 
-/* A scanned output is zero before its first row: a loop may end early. */
-static rlx_status clear_scanned(rlx_lowered *self, const loop_parts *parts, rlx_value_id output) {
-    const rlx_type type = self->graph->values.items[output].type;
-    rlx_type one = rlx_type_make(type.dtype, NULL, 0);
+/* The rows of a scanned output, all of them: zero before its first row, since a loop may end early.
+ * The output itself is this memory with the true number of rows. */
+static rlx_status clear_scanned(rlx_lowered *self, const loop_parts *parts, rlx_value_id output,
+                                rlx_value_id *out_rows) {
+    rlx_type type = self->graph->values.items[output].type;
     rlx_reshape_attrs shape = {.shape = {.count = type.shape.rank}};
     const void *attrs = NULL;
-    static const uint8_t zeros[64] = {0};
+    static const uint8_t zeros[512] = {0};
     uint64_t bytes;
     rlx_value_id zero, wide;
-    rlx_type exact = type;
     for (uint32_t i = 0; i < type.shape.rank; i++) {
         shape.shape.items[i] = type.shape.dims[i];
-        exact.extents[i] = RLX_NONE;
+        type.extents[i] = RLX_NONE;
     }
+    rlx_type one = rlx_type_make(type.dtype, NULL, 0);
     RLX_TRY(rlx_type_bytes(&one, &bytes));
     RLX_TRY(
         rlx_graph_add_constant(self->graph, NULL, type.dtype, (rlx_shape){0}, zeros, bytes, &zero));
     RLX_TRY(rlx_graph_copy_attrs(self->graph, RLX_OP_EXPAND, &shape, &attrs));
-    RLX_TRY(new_temporary(self, exact, &wide));
+    RLX_TRY(new_temporary(self, type, &wide));
+    RLX_TRY(new_temporary(self, type, out_rows));
     RLX_TRY(push_op(self, parts->node, RLX_OP_EXPAND, attrs, &zero, 1, &wide, 1));
-    return push_copy(self, parts->node, wide, output);
+    return push_copy(self, parts->node, wide, *out_rows);
 }
 
 static rlx_status start_loop(rlx_lowered *self, loop_parts *parts) {
@@ -182,7 +185,8 @@ static rlx_status start_loop(rlx_lowered *self, loop_parts *parts) {
     }
     for (uint32_t i = 0; i < parts->scanned; i++) {
         rlx_value_id output = self->graph->nodes.items[parts->node].outputs[parts->carried + i];
-        if (output != RLX_NONE) RLX_TRY(clear_scanned(self, parts, output));
+        parts->rows[i] = RLX_NONE;
+        if (output != RLX_NONE) RLX_TRY(clear_scanned(self, parts, output, &parts->rows[i]));
     }
     return RLX_OK;
 }
@@ -215,7 +219,7 @@ static rlx_status test_loop(rlx_lowered *self, const loop_parts *parts, uint32_t
 /* Stores this iteration's row of a scanned output, like a state write at position i. */
 static rlx_status store_row(rlx_lowered *self, const loop_parts *parts, rlx_value_id row,
                             rlx_value_id output) {
-    static const rlx_state_write_attrs along_first = {.axis = 0};
+    static const rlx_state_write_attrs along_first = {.axis = 0, .wrap = true}; /* no extent */
     const rlx_type *type = &self->graph->values.items[row].type;
     rlx_type wide = rlx_type_make(type->dtype, NULL, 0);
     rlx_value_id rows;
@@ -231,7 +235,9 @@ static rlx_status store_row(rlx_lowered *self, const loop_parts *parts, rlx_valu
     RLX_TRY(new_temporary(self, wide, &rows));
     RLX_TRY(push_op(self, parts->node, RLX_OP_UNSQUEEZE, attrs, &row, 1, &rows, 1));
     const rlx_value_id inputs[] = {output, rows, parts->iteration};
-    const rlx_value_id outputs[] = {output, RLX_NONE};
+    rlx_value_id length;
+    RLX_TRY(new_temporary(self, rlx_type_make(RLX_DTYPE_I64, NULL, 0), &length));
+    const rlx_value_id outputs[] = {output, length};
     return push_op(self, parts->node, RLX_OP_STATE_WRITE, &along_first, inputs, 3, outputs, 2);
 }
 
@@ -262,9 +268,8 @@ static rlx_status end_iteration(rlx_lowered *self, const loop_parts *parts) {
     rlx_block_id body = self->graph->nodes.items[parts->node].blocks[0];
     const rlx_value_id inputs[] = {parts->iteration, parts->one};
     for (uint32_t i = 0; i < parts->scanned; i++) {
-        rlx_value_id output = self->graph->nodes.items[parts->node].outputs[parts->carried + i];
         rlx_value_id row = self->graph->blocks.items[body].yields[1 + parts->carried + i];
-        if (output != RLX_NONE) RLX_TRY(store_row(self, parts, row, output));
+        if (parts->rows[i] != RLX_NONE) RLX_TRY(store_row(self, parts, row, parts->rows[i]));
     }
     RLX_TRY(push_copy(self, parts->node, self->graph->blocks.items[body].yields[0], parts->go_on));
     RLX_TRY(carry_over(self, parts));
@@ -278,7 +283,12 @@ static rlx_status finish_loop(rlx_lowered *self, const loop_parts *parts) {
     uint32_t output_count = node->output_count;
     for (uint32_t i = 0; i < output_count; i++) {
         rlx_value_id output = self->graph->nodes.items[parts->node].outputs[i];
-        if (output == RLX_NONE || (i >= parts->carried && i < parts->carried + parts->scanned)) {
+        if (output == RLX_NONE) continue;
+        if (i >= parts->carried && i < parts->carried + parts->scanned) {
+            static const rlx_none_attrs none = {0};
+            rlx_value_id rows = parts->rows[i - parts->carried];
+            RLX_TRY(push_op(self, parts->node, RLX_OP_IDENTITY, &none, &rows, 1, &output, 1));
+            self->steps.items[self->steps.count - 1].must_alias = true;
             continue;
         }
         rlx_value_id from =
@@ -293,6 +303,8 @@ static rlx_status lower_loop(rlx_lowered *self, rlx_node_id id) {
     loop_parts parts = {.node = id, .carried = node->input_count - 2};
     uint32_t top, end;
     parts.scanned = self->graph->blocks.items[node->blocks[0]].yield_count - 1 - parts.carried;
+    RLX_TRY(rlx_scratch_array(self->scratch, parts.scanned + 1u, sizeof *parts.rows,
+                              (void **)&parts.rows));
     RLX_TRY(read_bound(self, node, &parts));
     RLX_TRY(start_loop(self, &parts));
     RLX_TRY(new_label(self, &top));

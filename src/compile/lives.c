@@ -24,7 +24,7 @@ static void count_emitted(rlx_lowered *self) {
 /* Weights are what a run reads; what only prepare steps read is gone after them. */
 static void find_segments(rlx_lowered *self) {
     const rlx_graph *graph = self->graph;
-    for (uint32_t v = 0; v < graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->value_count; v++) {
         if (!self->roots[v].is_used) continue;
         rlx_value_kind kind = graph->values.items[v].kind;
         self->roots[v].segment = kind == RLX_VALUE_STATE ? RLX_SEGMENT_STATE
@@ -46,13 +46,12 @@ static void find_segments(rlx_lowered *self) {
 }
 
 static void find_lives(rlx_lowered *self) {
-    const rlx_graph *graph = self->graph;
     uint32_t end = self->emitted[self->steps.count];
-    for (uint32_t v = 0; v < graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->value_count; v++) {
         self->roots[v].first = UINT32_MAX;
         self->roots[v].last = 0;
     }
-    for (uint32_t v = 0; v < graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->value_count; v++) {
         if (self->storages[v].root == RLX_NONE) continue;
         rlx_root *root = &self->roots[self->storages[v].root];
         uint32_t definition = self->definition[v], last = self->last_use[v];
@@ -63,7 +62,7 @@ static void find_lives(rlx_lowered *self) {
         uint32_t until = last >= self->steps.count ? end : self->emitted[last + 1];
         if (until != 0 && until - 1 > root->last) root->last = until - 1;
     }
-    for (uint32_t v = 0; v < graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->value_count; v++) {
         rlx_root *root = &self->roots[v];
         if (!root->is_used) continue;
         if (end != 0 && root->first >= end) root->first = end - 1;
@@ -77,7 +76,7 @@ static rlx_status find_lower_bound(rlx_lowered *self) {
     uint64_t *starts = NULL, *stops = NULL, live = 0, most = 0;
     RLX_TRY(rlx_scratch_array(self->scratch, end + 2u, sizeof *starts, (void **)&starts));
     RLX_TRY(rlx_scratch_array(self->scratch, end + 2u, sizeof *stops, (void **)&stops));
-    for (uint32_t v = 0; v < self->graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->value_count; v++) {
         const rlx_root *root = &self->roots[v];
         uint64_t bytes;
         if (!root->is_used || root->segment != RLX_SEGMENT_SCRATCH) continue;

@@ -17,8 +17,9 @@ typedef struct rlx_lowered_step {
     uint32_t input_count, output_count;
     rlx_node_id node; /* where it comes from */
     bool is_prepare;
-    bool is_elided; /* a view or a concat in place: nothing to do at run time */
-    uint32_t label; /* jump: number of the label it goes to */
+    bool is_elided;  /* a view or a concat in place: nothing to do at run time */
+    bool must_alias; /* a view even when views are switched off */
+    uint32_t label;  /* jump: number of the label it goes to */
     rlx_value_id condition, value;
     bool jump_if;
     uint32_t fault_code;
@@ -56,9 +57,11 @@ typedef struct rlx_lowered {
     RLX_VEC(rlx_lowered_loop) loops;
     uint8_t *is_prepared; /* per value of the first prepared_count: known once weights are */
     uint32_t prepared_count;
+    uint32_t value_count;  /* values of the graph when this was lowered: later tries add more */
     rlx_storage *storages; /* per value */
     rlx_root *roots;       /* per value */
-    uint32_t *last_use;    /* per value, views followed */
+    uint32_t *last_use;    /* per value; UINT32_MAX: never */
+    uint32_t *family_use;  /* per value: of it and of all that may be views of it */
     uint32_t *definition;  /* per value; UINT32_MAX: before all steps */
     uint32_t *emitted;     /* per step: how many run steps that are not elided come before it */
     uint64_t lower_bound;  /* of scratch */
@@ -78,7 +81,7 @@ RLX_WARN_UNUSED rlx_status rlx_lower_choose(rlx_lowered *lowered);
  * their storage, per value. */
 RLX_WARN_UNUSED rlx_status rlx_lower_concats(rlx_lowered *lowered, rlx_storage **out_planned,
                                              uint32_t *out_count);
-/* Fills definition and last_use. */
+/* Fills definition, last_use and family_use. */
 RLX_WARN_UNUSED rlx_status rlx_lower_uses(rlx_lowered *lowered);
 RLX_WARN_UNUSED rlx_status rlx_lower_alias(rlx_lowered *lowered);
 RLX_WARN_UNUSED rlx_status rlx_lower_lives(rlx_lowered *lowered);

@@ -44,7 +44,7 @@ static void note_step(rlx_lowered *self, uint32_t s) {
 static void extend_over_loops(rlx_lowered *self) {
     for (uint32_t l = 0; l < self->loops.count; l++) {
         rlx_lowered_loop loop = self->loops.items[l];
-        for (uint32_t v = 0; v < self->graph->values.count; v++) {
+        for (uint32_t v = 0; v < self->value_count; v++) {
             bool is_before = self->definition[v] == UINT32_MAX || self->definition[v] < loop.first;
             uint32_t last = self->last_use[v];
             if (is_before && last != UINT32_MAX && last >= loop.first && last < loop.last) {
@@ -54,6 +54,7 @@ static void extend_over_loops(rlx_lowered *self) {
     }
 }
 
+/* Views come after what they see, so a walk from the end is enough. */
 static void follow_views(rlx_lowered *self) {
     for (uint32_t s = self->steps.count; s-- > 0;) {
         const rlx_lowered_step *step = &self->steps.items[s];
@@ -62,25 +63,26 @@ static void follow_views(rlx_lowered *self) {
             (rlx_op_info_of(step->op)->flags & RLX_OPF_VIEW) != 0 || step->op == RLX_OP_STATE_WRITE;
         uint32_t outputs = step->op == RLX_OP_STATE_WRITE ? 1 : step->output_count;
         for (uint32_t i = 0; is_view && i < outputs; i++) {
-            rlx_value_id output = step->outputs[i];
-            if (output == RLX_NONE || self->last_use[output] == UINT32_MAX) continue;
-            if (self->last_use[output] > self->last_use[step->inputs[0]]) {
-                self->last_use[step->inputs[0]] = self->last_use[output];
-            }
+            if (step->outputs[i] == RLX_NONE) continue;
+            uint32_t *seen = &self->family_use[step->inputs[0]];
+            uint32_t last = self->family_use[step->outputs[i]];
+            if (last > *seen) *seen = last;
         }
     }
 }
 
 rlx_status rlx_lower_uses(rlx_lowered *self) {
     const rlx_graph *graph = self->graph;
-    uint64_t values = graph->values.count + 1u;
+    self->value_count = graph->values.count;
+    uint64_t values = self->value_count + 1u;
     RLX_TRY(rlx_scratch_array(self->scratch, values, sizeof(uint32_t), (void **)&self->last_use));
     RLX_TRY(rlx_scratch_array(self->scratch, values, sizeof(uint32_t), (void **)&self->definition));
+    RLX_TRY(rlx_scratch_array(self->scratch, values, sizeof(uint32_t), (void **)&self->family_use));
     memset(self->last_use, 0xFF, values * sizeof(uint32_t));
     memset(self->definition, 0xFF, values * sizeof(uint32_t));
     for (uint32_t s = 0; s < self->steps.count; s++)
         note_step(self, s);
-    for (uint32_t v = 0; v < graph->values.count; v++) {
+    for (uint32_t v = 0; v < self->value_count; v++) {
         rlx_value_kind kind = graph->values.items[v].kind;
         if (kind == RLX_VALUE_INPUT && self->options->keep_inputs) use(self, v, after_all(self));
     }
@@ -88,6 +90,9 @@ rlx_status rlx_lower_uses(rlx_lowered *self) {
         use(self, graph->outputs.items[i].value, after_all(self));
     }
     extend_over_loops(self);
+    for (uint32_t v = 0; v < self->value_count; v++) { /* 0 stands for never, too */
+        self->family_use[v] = self->last_use[v] == UINT32_MAX ? 0 : self->last_use[v];
+    }
     follow_views(self);
     return RLX_OK;
 }
