@@ -347,6 +347,27 @@ rlx_status rlx_rewrite_reshaped(rlx_rewrite *rewrite, rlx_node_id anchor, rlx_va
     return rlx_rewrite_insert(rewrite, anchor, RLX_OP_RESHAPE, &attrs, &value, 1, out_value);
 }
 
+rlx_status rlx_rewrite_constant(rlx_rewrite *rewrite, rlx_dtype dtype, double number,
+                                rlx_value_id *out_value) {
+    unsigned char data[8];
+    rlx_store_f64(dtype, data, 0, number);
+    RLX_TRY(rlx_graph_add_constant(rewrite->graph, NULL, dtype, (rlx_shape){0}, data,
+                                   rlx_dtype_block_bytes(dtype), out_value));
+    RLX_TRY(reserve_facts(rewrite));
+    rewrite->facts[*out_value].is_prepared = true;
+    return RLX_OK;
+}
+
+rlx_status rlx_rewrite_cast(rlx_rewrite *rewrite, rlx_node_id anchor, rlx_value_id value,
+                            rlx_dtype to, rlx_value_id *out_value) {
+    rlx_cast_attrs attrs = {.to = to};
+    if (rlx_rewrite_type(rewrite, value)->dtype == to) {
+        *out_value = value;
+        return RLX_OK;
+    }
+    return rlx_rewrite_insert(rewrite, anchor, RLX_OP_CAST, &attrs, &value, 1, out_value);
+}
+
 /* Gives output `from`'s place to `to`, which has the same type. */
 static void take_over(rlx_rewrite *rewrite, rlx_value_id from, rlx_value_id to) {
     rlx_graph *graph = rewrite->graph;

@@ -93,6 +93,13 @@ RLX_WARN_UNUSED rlx_status rlx_rewrite_insert(rlx_rewrite *rewrite, rlx_node_id 
 RLX_WARN_UNUSED rlx_status rlx_rewrite_reshaped(rlx_rewrite *rewrite, rlx_node_id anchor,
                                                 rlx_value_id value, const int64_t *dims,
                                                 uint32_t rank, rlx_value_id *out_value);
+/* A scalar constant; `dtype` is a float. */
+RLX_WARN_UNUSED rlx_status rlx_rewrite_constant(rlx_rewrite *rewrite, rlx_dtype dtype,
+                                                double number, rlx_value_id *out_value);
+/* `value` cast to `to`, right before `anchor`; itself when it has that dtype. */
+RLX_WARN_UNUSED rlx_status rlx_rewrite_cast(rlx_rewrite *rewrite, rlx_node_id anchor,
+                                            rlx_value_id value, rlx_dtype to,
+                                            rlx_value_id *out_value);
 /* Removes a node with one output that equals `by` in type and content. Where the output's name must
  * live on (a model output), `by`'s producer takes the output over; where neither works the node
  * stays. */
