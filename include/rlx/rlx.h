@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole API, in the order of the story: model, graph, plan, program, executable. */
+#ifndef RLX_RLX_H
+#define RLX_RLX_H
+
+/* clang-format off: the order is the story */
+#include <rlx/arena.h>
+#include <rlx/base.h>
+#include <rlx/compile.h>
+#include <rlx/device.h>
+#include <rlx/dtype.h>
+#include <rlx/exec.h>
+#include <rlx/graph.h>
+#include <rlx/npy.h>
+#include <rlx/ops.h>
+#include <rlx/place.h>
+#include <rlx/plan.h>
+#include <rlx/program.h>
+#include <rlx/session.h>
+#include <rlx/value.h>
+/* clang-format on */
+
+#endif

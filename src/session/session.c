@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File or graph to program: load by type, compile, keep. */
+#include <rlx/session.h>
+
+#include "base/text.h"
+#include "compile/compile.h"
+#include "driver/device.h"
+#include "import/import.h"
+
+#include <string.h>
+
+/* A program and what it was compiled with, as a text that is equal exactly when that is. */
+typedef struct cached_program {
+    rlx_device *device;   /* borrowed: the program keeps it */
+    char *key;            /* owned */
+    rlx_program *program; /* retained */
+} cached_program;
+
+struct rlx_session {
+    const rlx_allocator *allocator; /* borrowed */
+    rlx_graph *graph;               /* owned */
+    RLX_VEC(cached_program) programs;
+};
+
+rlx_status rlx_session_create(const rlx_allocator *allocator, rlx_graph *graph,
+                              rlx_session **out_session) {
+    rlx_session *session = NULL;
+    if (graph == NULL || out_session == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    if (allocator == NULL) allocator = rlx_default_allocator();
+    RLX_TRY(rlx_graph_verify(graph));
+    RLX_TRY(rlx_alloc_zero(allocator, sizeof *session, (void **)&session));
+    session->allocator = allocator;
+    session->graph = graph;
+    *out_session = session;
+    return RLX_OK;
+}
+
+rlx_status rlx_session_open(const rlx_allocator *allocator, const char *path,
+                            rlx_session **out_session) {
+    rlx_graph *graph = NULL;
+    if (path == NULL || out_session == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    RLX_TRY(rlx_import(allocator, path, &graph));
+    rlx_status status = rlx_session_create(allocator, graph, out_session);
+    if (status != RLX_OK) {
+        rlx_graph_destroy(graph);
+        return rlx_fail_context(status, "%s", path);
+    }
+    return RLX_OK;
+}
+
+void rlx_session_destroy(rlx_session *session) {
+    if (session == NULL) return;
+    for (uint32_t i = 0; i < session->programs.count; i++) {
+        rlx_program_release(session->programs.items[i].program);
+        rlx_free(session->allocator, session->programs.items[i].key);
+    }
+    rlx_vec_free(session->allocator, &session->programs);
+    rlx_graph_destroy(session->graph);
+    rlx_free(session->allocator, session);
+}
+
+const rlx_graph *rlx_session_graph(const rlx_session *session) {
+    return session == NULL ? NULL : session->graph;
+}
+
+rlx_status rlx_session_plan(rlx_session *session, const char *device_name, uint32_t threads,
+                            const rlx_compile_options *options, rlx_plan **out_plan) {
+    rlx_target target;
+    if (session == NULL || out_plan == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    RLX_TRY(rlx_target_of_device(device_name, threads, &target));
+    return rlx_compile(session->graph, &target, options, session->allocator, out_plan);
+}
+
+static rlx_status make_key(const rlx_session *session, const rlx_compile_options *options,
+                           char **out_key) {
+    rlx_text key = {.allocator = session->allocator};
+    rlx_text_printf(&key, "passes %" PRIx64 " reuse %d keep %d search %" PRIu64,
+                    options->disabled_passes, !options->without_reuse, options->keep_inputs,
+                    options->search_ns);
+    for (uint32_t e = 0; e < options->entry_count; e++) {
+        const rlx_entry_spec *entry = &options->entries[e];
+        rlx_text_printf(&key, " entry %s", entry->name == NULL ? "main" : entry->name);
+        for (uint32_t b = 0; b < entry->binding_count; b++) {
+            rlx_text_printf(&key, " %s=%" PRId64, entry->bindings[b].symbol,
+                            entry->bindings[b].value);
+        }
+    }
+    return rlx_text_finish(&key, out_key);
+}
+
+/* Keeps the program under `key`, which is consumed on success. */
+static rlx_status keep(rlx_session *session, rlx_device *device, char *key, rlx_program *program) {
+    cached_program cached = {device, key, program};
+    RLX_TRY(rlx_vec_push(session->allocator, &session->programs, cached));
+    rlx_program_retain(program);
+    return RLX_OK;
+}
+
+static rlx_program *find(const rlx_session *session, const rlx_device *device, const char *key) {
+    for (uint32_t i = 0; i < session->programs.count; i++) {
+        const cached_program *cached = &session->programs.items[i];
+        if (cached->device == device && strcmp(cached->key, key) == 0) return cached->program;
+    }
+    return NULL;
+}
+
+static rlx_status build(rlx_session *session, rlx_device *device,
+                        const rlx_compile_options *options,
+                        const rlx_program_options *program_options, rlx_program **out_program) {
+    rlx_plan *plan = NULL;
+    RLX_TRY(
+        rlx_compile(session->graph, rlx_device_target(device), options, session->allocator, &plan));
+    rlx_status status = rlx_program_create(device, plan, program_options, out_program);
+    if (status != RLX_OK) rlx_plan_destroy(plan); /* consumed only on success */
+    return status;
+}
+
+rlx_status rlx_session_compile(rlx_session *session, rlx_device *device,
+                               const rlx_compile_options *options,
+                               const rlx_program_options *program_options,
+                               rlx_program **out_program) {
+    rlx_compile_options read;
+    char *key = NULL;
+    rlx_program *program = NULL;
+    if (session == NULL || device == NULL || out_program == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    }
+    RLX_TRY(rlx_compile_options_read(options, &read));
+    RLX_TRY(make_key(session, &read, &key));
+    program = find(session, device, key);
+    if (program != NULL) {
+        rlx_free(session->allocator, key);
+        *out_program = rlx_program_retain(program);
+        return RLX_OK;
+    }
+    rlx_status status = build(session, device, &read, program_options, &program);
+    if (status == RLX_OK) {
+        status = keep(session, device, key, program);
+        if (status != RLX_OK) rlx_program_release(program);
+    }
+    if (status != RLX_OK) {
+        rlx_free(session->allocator, key);
+        return status;
+    }
+    *out_program = program;
+    return RLX_OK;
+}
