@@ -3,21 +3,21 @@
 #ifndef RLX_RLX_H
 #define RLX_RLX_H
 
-/* clang-format off: the order is the story */
-#include <rlx/arena.h>
+/* clang-format off */
 #include <rlx/base.h>
-#include <rlx/compile.h>
-#include <rlx/device.h>
 #include <rlx/dtype.h>
-#include <rlx/exec.h>
+#include <rlx/ops.h>
+#include <rlx/value.h>
 #include <rlx/graph.h>
 #include <rlx/npy.h>
-#include <rlx/ops.h>
 #include <rlx/place.h>
 #include <rlx/plan.h>
+#include <rlx/compile.h>
+#include <rlx/device.h>
+#include <rlx/arena.h>
 #include <rlx/program.h>
+#include <rlx/exec.h>
 #include <rlx/session.h>
-#include <rlx/value.h>
 /* clang-format on */
 
 #endif
