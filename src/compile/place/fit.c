@@ -18,7 +18,7 @@ typedef struct entry {
     uint32_t first, last; /* sections */
 } entry;
 
-/* One list being merged. */
+/* What is left of one list. */
 typedef struct cursor {
     const entry *at, *end;
 } cursor;
@@ -32,8 +32,8 @@ struct place_fit {
     uint32_t *list_length; /* [2 * leaf_count] */
     bool *level_used;      /* [levels + 1] level 0 are the leaves */
     entry *entries;
-    cursor *heap; /* [2 * leaf_count] */
-    uint32_t heap_length;
+    cursor *open; /* [2 * leaf_count] the lists being looked through */
+    uint32_t open_count;
 };
 
 typedef void (*visit_node)(place_fit *fit, uint32_t node, const entry *placed);
@@ -82,70 +82,80 @@ static void insert_node(place_fit *fit, uint32_t node, const entry *placed) {
     list[low] = *placed;
 }
 
-static void sift_down(cursor *heap, uint32_t length, uint32_t at) {
-    cursor moving = heap[at];
-    for (uint32_t child; (child = 2 * at + 1) < length; at = child) {
-        if (child + 1 < length && heap[child + 1].at->offset < heap[child].at->offset) ++child;
-        if (moving.at->offset <= heap[child].at->offset) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = moving;
-}
-
-/* Collects the lists of every node that meets [first, last), ready to be merged. */
+/* Collects the lists of every node that meets [first, last). */
 static void open_lists(place_fit *fit, uint32_t first, uint32_t last) {
     uint32_t low = fit->leaf_count + first / fit->sections_per_leaf;
     uint32_t high = fit->leaf_count + (last - 1) / fit->sections_per_leaf;
-    fit->heap_length = 0;
+    fit->open_count = 0;
     for (uint32_t level = 0; level <= fit->levels; ++level, low /= 2, high /= 2) {
         if (!fit->level_used[level]) continue;
         for (uint32_t node = low; node <= high; ++node) {
             uint32_t length = fit->list_length[node];
             const entry *list = fit->entries + fit->list_start[node];
-            if (length != 0) fit->heap[fit->heap_length++] = (cursor){list, list + length};
+            if (length != 0) fit->open[fit->open_count++] = (cursor){list, list + length};
         }
     }
-    for (uint32_t at = fit->heap_length / 2; at-- > 0;)
-        sift_down(fit->heap, fit->heap_length, at);
 }
 
-/* The next neighbour by offset; NULL at the end. */
-static const entry *next_entry(place_fit *fit) {
-    if (fit->heap_length == 0) return NULL;
-    cursor *top = &fit->heap[0];
-    const entry *found = top->at++;
-    if (top->at == top->end) *top = fit->heap[--fit->heap_length];
-    if (fit->heap_length > 1) sift_down(fit->heap, fit->heap_length, 0);
-    return found;
+/* Moves `offset` up past every neighbour that is in the way of [offset, offset + bytes), until none
+ * is. Each entry is passed once, in whatever list comes next: one that ended below stays below. */
+static uint64_t rise_to_gap(place_fit *fit, uint32_t first, uint32_t last, uint64_t bytes,
+                            uint64_t offset) {
+    uint32_t quiet = 0; /* lists in a row that did not move it */
+    for (uint32_t list = 0; quiet < fit->open_count;
+         list = list + 1 < fit->open_count ? list + 1 : 0) {
+        const entry *at = fit->open[list].at, *end = fit->open[list].end;
+        uint64_t before = offset;
+        for (; at != end && at->offset < offset + bytes; ++at) {
+            bool meets = at->first < last && at->last > first && at->end > offset;
+            offset = meets ? at->end : offset;
+        }
+        fit->open[list].at = at;
+        quiet = offset == before ? quiet + 1 : 1;
+    }
+    return offset;
+}
+
+/* Where the gap that rise_to_gap found ends: at the next neighbour. UINT64_MAX: at none. */
+static uint64_t gap_end(place_fit *fit, uint32_t first, uint32_t last) {
+    uint64_t nearest = UINT64_MAX;
+    for (uint32_t list = 0; list < fit->open_count; ++list) {
+        cursor *open = &fit->open[list];
+        while (open->at != open->end && (open->at->first >= last || open->at->last <= first)) {
+            ++open->at;
+        }
+        if (open->at != open->end && open->at->offset < nearest) nearest = open->at->offset;
+    }
+    return nearest;
 }
 
 /* The offset for buffer i: the lowest gap that holds it, or the tightest. */
-static uint64_t find_gap(place_fit *fit, uint32_t i, bool best_fit, uint64_t *work) {
+static uint64_t find_gap(place_fit *fit, uint32_t i, bool best_fit) {
     uint32_t first = fit->problem->first[i], last = fit->problem->last[i];
     uint64_t bytes = fit->problem->padded[i];
-    uint64_t top = 0, best_gap = UINT64_MAX, best_offset = 0;
     open_lists(fit, first, last);
-    for (const entry *near; (near = next_entry(fit)) != NULL;) {
-        ++*work;
-        if (near->first >= last || near->last <= first) continue;
-        if (near->offset > top && near->offset - top >= bytes && near->offset - top < best_gap) {
-            best_gap = near->offset - top;
-            best_offset = top;
-            if (!best_fit || best_gap == bytes) break;
+    uint64_t offset = rise_to_gap(fit, first, last, bytes, 0);
+    if (!best_fit) return offset;
+    uint64_t best_gap = UINT64_MAX, best_offset = 0;
+    for (uint64_t end; (end = gap_end(fit, first, last)) != UINT64_MAX;) {
+        if (end - offset < best_gap) {
+            best_gap = end - offset;
+            best_offset = offset;
         }
-        if (near->end > top) top = near->end;
+        if (best_gap == bytes) break;
+        offset = rise_to_gap(fit, first, last, bytes, end);
     }
-    return best_gap == UINT64_MAX ? top : best_offset;
+    return best_gap == UINT64_MAX ? offset : best_offset;
 }
 
 bool place_fit_run(place_fit *fit, const uint32_t *permutation, bool best_fit, uint64_t limit,
-                   place_plan *out_plan, uint64_t *work) {
+                   place_plan *out_plan) {
     const place_problem *problem = fit->problem;
     memset(fit->list_length, 0, 2 * (size_t)fit->leaf_count * sizeof *fit->list_length);
     out_plan->peak = 0;
     for (uint32_t k = 0; k < problem->count; ++k) {
         uint32_t i = permutation[k];
-        uint64_t offset = find_gap(fit, i, best_fit, work);
+        uint64_t offset = find_gap(fit, i, best_fit);
         if (offset + problem->bytes[i] > out_plan->peak)
             out_plan->peak = offset + problem->bytes[i];
         if (out_plan->peak >= limit) return false;
@@ -179,7 +189,7 @@ rlx_status place_fit_create(rlx_scratch *scratch, const place_problem *problem,
     uint64_t nodes = 2 * (uint64_t)fit->leaf_count;
     RLX_TRY(rlx_scratch_array(scratch, nodes + 1, sizeof(uint64_t), (void **)&fit->list_start));
     RLX_TRY(rlx_scratch_array(scratch, nodes, sizeof(uint32_t), (void **)&fit->list_length));
-    RLX_TRY(rlx_scratch_array(scratch, nodes, sizeof(cursor), (void **)&fit->heap));
+    RLX_TRY(rlx_scratch_array(scratch, nodes, sizeof(cursor), (void **)&fit->open));
     RLX_TRY(rlx_scratch_array(scratch, (uint64_t)fit->levels + 1, 1, (void **)&fit->level_used));
     for (uint32_t i = 0; i < problem->count; ++i) {
         entry life = {.first = problem->first[i], .last = problem->last[i]};

@@ -31,8 +31,7 @@ rlx_status place_greedy(rlx_scratch *scratch, const place_problem *problem, uint
         if (order >= place_orders_named() && work >= variation_work) break;
         place_orders_fill(orders, order, permutation);
         for (int best_fit = 0; best_fit < 2 && best->peak > enough; ++best_fit) {
-            work += problem->count;
-            if (place_fit_run(fit, permutation, best_fit, best->peak, &trial, &work)) {
+            if (place_fit_run(fit, permutation, best_fit, best->peak, &trial)) {
                 keep_better(best, &trial, place_orders_method(order, best_fit));
             }
         }

@@ -70,10 +70,16 @@ rlx_status place_fit_create(rlx_scratch *scratch, const place_problem *problem,
  * up and returns false as soon as the peak reaches `limit`; else writes offsets and peak. `work`
  * counts the buffers looked at. */
 bool place_fit_run(place_fit *fit, const uint32_t *permutation, bool best_fit, uint64_t limit,
-                   place_plan *out_plan, uint64_t *work);
+                   place_plan *out_plan);
 
 /* The best of all orders and both fits. `best` holds the winner; it may hold a plan before. */
 rlx_status place_greedy(rlx_scratch *scratch, const place_problem *problem, uint64_t enough,
                         place_plan *best);
+
+/* Looks for a plan with a smaller peak, or within the capacity, until the time of the options or a
+ * fixed amount of work is spent. Raises `*possible_from`, below which no peak is possible. */
+rlx_status place_search(rlx_scratch *scratch, const place_problem *problem,
+                        const rlx_place_options *options, uint64_t begin_ns, place_plan *best,
+                        uint64_t *possible_from);
 
 #endif

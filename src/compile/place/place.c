@@ -25,7 +25,8 @@ static rlx_status check_arguments(const rlx_place_item *items, uint32_t count,
 }
 
 static rlx_status find_plan(rlx_scratch *scratch, const place_problem *problem,
-                            const rlx_place_options *options, place_plan *best) {
+                            const rlx_place_options *options, uint64_t begin_ns, place_plan *best,
+                            uint64_t *possible_from) {
     uint64_t enough = problem->lower_bound;
     if (options->capacity > enough) enough = options->capacity;
     RLX_TRY(rlx_scratch_array(scratch, problem->count, sizeof(uint64_t), (void **)&best->offsets));
@@ -33,16 +34,18 @@ static rlx_status find_plan(rlx_scratch *scratch, const place_problem *problem,
         *best = (place_plan){NULL, 0, "empty"};
         return RLX_OK;
     }
-    return place_greedy(scratch, problem, enough, best);
+    RLX_TRY(place_greedy(scratch, problem, enough, best));
+    if (best->peak <= enough) return RLX_OK;
+    return place_search(scratch, problem, options, begin_ns, best, possible_from);
 }
 
 static void fill_report(const place_problem *problem, const place_plan *plan, uint64_t capacity,
-                        rlx_place_report *out_report) {
+                        uint64_t possible_from, rlx_place_report *out_report) {
     *out_report = (rlx_place_report){
         .peak = plan->peak,
         .lower_bound = problem->lower_bound,
         .method = plan->method,
-        .is_optimal = plan->peak == problem->lower_bound,
+        .is_optimal = plan->peak == possible_from,
         .fits = capacity == 0 || plan->peak <= capacity,
     };
     for (uint32_t i = 0; i < problem->count; ++i)
@@ -69,18 +72,19 @@ static rlx_status fail_capacity(const rlx_place_report *report, uint64_t capacit
 }
 
 static rlx_status place_all(rlx_scratch *scratch, const rlx_place_item *items, uint32_t count,
-                            const rlx_place_options *options, uint64_t *out_offsets,
-                            rlx_place_report *out_report) {
+                            const rlx_place_options *options, uint64_t begin_ns,
+                            uint64_t *out_offsets, rlx_place_report *out_report) {
     place_problem problem;
     place_plan best = {.peak = UINT64_MAX, .method = ""};
     uint64_t alignment = options->alignment == 0 ? 1 : options->alignment;
     RLX_TRY(place_problem_build(scratch, items, count, alignment, &problem));
-    RLX_TRY(find_plan(scratch, &problem, options, &best));
+    uint64_t possible_from = problem.lower_bound;
+    RLX_TRY(find_plan(scratch, &problem, options, begin_ns, &best, &possible_from));
     for (uint32_t i = 0; i < count; ++i)
         out_offsets[i] = 0;
     for (uint32_t i = 0; i < problem.count; ++i)
         out_offsets[problem.source[i]] = best.offsets[i];
-    fill_report(&problem, &best, options->capacity, out_report);
+    fill_report(&problem, &best, options->capacity, possible_from, out_report);
     return RLX_OK;
 }
 
@@ -92,7 +96,7 @@ rlx_status rlx_place(const rlx_allocator *allocator, const rlx_place_item *items
     uint64_t begin_ns = rlx_now_ns();
     if (options == NULL) options = &default_options;
     RLX_TRY(check_arguments(items, count, options, out_offsets));
-    rlx_status status = place_all(&scratch, items, count, options, out_offsets, &report);
+    rlx_status status = place_all(&scratch, items, count, options, begin_ns, out_offsets, &report);
     rlx_scratch_reset(&scratch);
     if (status != RLX_OK) return status;
     report.elapsed_ns = rlx_now_ns() - begin_ns;
