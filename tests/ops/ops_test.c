@@ -72,20 +72,31 @@ static bool is_close(double expected, double actual, tolerance allowed) {
     return fabs(expected - actual) <= allowed.absolute + allowed.relative * fabs(expected);
 }
 
-/* Element `index` in row-major order against the same of the file. */
-static bool element_agrees(const rlx_tensor *tensor, const void *expected, int64_t index,
-                           tolerance allowed) {
-    int64_t offset = 0, rest = index;
+static int64_t offset_of(const rlx_tensor *tensor, int64_t index) {
+    int64_t offset = 0;
     for (uint32_t i = tensor->rank; i-- > 0;) {
-        offset += rest % tensor->dims[i] * tensor->strides[i];
-        rest /= tensor->dims[i];
+        offset += index % tensor->dims[i] * tensor->strides[i];
+        index /= tensor->dims[i];
     }
-    if (rlx_dtype_row_of(tensor->dtype)->class_ != RLX_CLASS_FLOAT) {
-        return rlx_load_i64(tensor->dtype, tensor->data, offset) ==
-               rlx_load_i64(tensor->dtype, expected, index);
+    return offset;
+}
+
+/* Element `index` in row-major order against the same of the file. */
+static void check_element(const rlx_tensor *tensor, const void *expected, uint32_t number,
+                          int64_t index, tolerance allowed) {
+    int64_t offset = offset_of(tensor, index);
+    double want = rlx_load_f64(tensor->dtype, expected, index);
+    double have = rlx_load_f64(tensor->dtype, tensor->data, offset);
+    bool agrees;
+    if (rlx_dtype_row_of(tensor->dtype)->class_ == RLX_CLASS_FLOAT) {
+        agrees = is_close(want, have, allowed);
+    } else {
+        agrees = rlx_load_i64(tensor->dtype, tensor->data, offset) ==
+                 rlx_load_i64(tensor->dtype, expected, index);
     }
-    return is_close(rlx_load_f64(tensor->dtype, expected, index),
-                    rlx_load_f64(tensor->dtype, tensor->data, offset), allowed);
+    if (agrees) return;
+    fail_msg("output %u, element %lld: expected %.17g, got %.17g", number, (long long)index, want,
+             have);
 }
 
 static void check_output(rlx_test_interpreter *run, const char *folder, uint32_t number) {
@@ -103,10 +114,8 @@ static void check_output(rlx_test_interpreter *run, const char *folder, uint32_t
     uint64_t bytes;
     assert_ok(rlx_dtype_bytes(tensor.dtype, (uint64_t)rlx_tensor_elements(&tensor), &bytes));
     assert_int_equal(info.bytes, bytes);
-    for (int64_t i = 0; i < rlx_tensor_elements(&tensor); i++) {
-        if (element_agrees(&tensor, expected, i, allowed)) continue;
-        fail_msg("output %u differs at element %lld", number, (long long)i);
-    }
+    for (int64_t i = 0; i < rlx_tensor_elements(&tensor); i++)
+        check_element(&tensor, expected, number, i, allowed);
     free(expected);
 }
 
