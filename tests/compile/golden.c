@@ -2,9 +2,11 @@
 /* Passes on text: tests/golden/<pass>/<case>.rlx goes through that one pass and must print as
  * <case>.out. Each pass has cases where it applies and cases where it nearly does. With the
  * argument
- * --update the .out files are written anew, to be read before they are committed. */
+ * --update the .out files are written anew, to be read before they are committed. Each case is also
+ * computed before and after the pass, on the same numbers. */
 #include "compile/compile.h"
 #include "ir/text.h"
+#include "support/eval.h"
 #include "support/support.h"
 
 #include <dirent.h>
@@ -32,27 +34,57 @@ static void run_pass(rlx_graph *graph, const char *pass) {
     rlx_scratch_reset(&scratch);
 }
 
-static char *passed_text(const char *path, const char *pass) {
-    rlx_graph *graph = NULL;
+/* Rounding in another order, in the narrowest float of the outputs. */
+static double tolerance_of(const rlx_graph *graph) {
+    double tolerance = 1e-5;
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        rlx_dtype dtype = graph->values.items[graph->outputs.items[i].value].type.dtype;
+        if (dtype == RLX_DTYPE_F16) tolerance = 4e-3;
+        if (dtype == RLX_DTYPE_BF16) tolerance = 3e-2;
+    }
+    return tolerance;
+}
+
+static bool computes_the_same(const rlx_graph *before, const rlx_graph *after, const char *path) {
+    rlx_test_eval first, second;
+    uint32_t index;
+    if (!rlx_test_eval_can_run(before)) return true;
+    rlx_test_eval_run(before, 1, &first);
+    rlx_test_eval_run(after, 1, &second);
+    double difference = rlx_test_eval_difference(&first, &second, &index);
+    bool is_same = difference <= tolerance_of(before);
+    if (!is_same) print_error("%s: output %u differs by %g\n", path, index, difference);
+    rlx_test_eval_free(&first);
+    rlx_test_eval_free(&second);
+    return is_same;
+}
+
+static char *passed_text(const char *path, const char *pass, bool *is_same) {
+    rlx_graph *graph = NULL, *before = NULL;
     char *text = NULL;
     char *file = rlx_test_read_file(path, NULL);
     assert_ok(rlx_graph_parse(NULL, file, strlen(file), &graph));
+    run_pass(graph, "bind");
+    assert_ok(rlx_graph_clone(graph, NULL, &before));
     run_pass(graph, pass);
+    *is_same = computes_the_same(before, graph, path);
     assert_ok(rlx_graph_print_options(graph, RLX_PRINT_TYPES, &text));
     rlx_graph_destroy(graph);
+    rlx_graph_destroy(before);
     free(file);
     return text;
 }
 
 static bool agrees(const golden_case *at, const char *pass) {
-    char *text = passed_text(at->in, pass);
     bool is_same = true;
+    char *text = passed_text(at->in, pass, &is_same);
     if (is_update) {
         rlx_test_write_file(at->out, text, strlen(text));
     } else {
         char *expected = rlx_test_read_file(at->out, NULL);
-        is_same = strcmp(expected, text) == 0;
-        if (!is_same) print_error("%s: expected\n%sgot\n%s", at->in, expected, text);
+        bool is_equal = strcmp(expected, text) == 0;
+        is_same &= is_equal;
+        if (!is_equal) print_error("%s: expected\n%sgot\n%s", at->in, expected, text);
         free(expected);
     }
     rlx_string_free(NULL, text);
