@@ -2,8 +2,6 @@
 /* Plans made by hand; see build.h. */
 #include "build.h"
 
-#include <stdio.h>
-
 #define PUSH(vec, ...)                                                                    \
     do {                                                                                  \
         if (builder->status == RLX_OK) {                                                  \

@@ -69,4 +69,7 @@ rlx_status build_loop(const rlx_allocator *allocator, rlx_plan **out_plan);
  * time; for sizes. */
 rlx_status build_chain(const rlx_allocator *allocator, uint32_t count, rlx_plan **out_plan);
 
+/* `count` steps like a network's, placed by rlx_place; for pictures (network.c). */
+rlx_status build_network(const rlx_allocator *allocator, uint32_t count, rlx_plan **out_plan);
+
 #endif
