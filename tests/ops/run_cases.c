@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs every op case below a folder and compares what comes out.
+ *
+ *     test_ops [FOLDER [PART]]    default "cases"; only cases whose path contains PART
+ */
+#include "ops/case.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static uint32_t input_types(const rlx_graph *model, rlx_type *out_types) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < model->values.count && count < RLX_CASE_MAX_ARRAYS; i++) {
+        if (model->values.items[i].kind == RLX_VALUE_INPUT)
+            out_types[count++] = model->values.items[i].type;
+    }
+    return count;
+}
+
+static rlx_status check_outputs(const rlx_case *self, uint32_t run, rlx_test_array *actual) {
+    rlx_test_array expected[RLX_CASE_MAX_ARRAYS] = {0};
+    rlx_type types[RLX_CASE_MAX_ARRAYS];
+    uint32_t count = self->model->outputs.count;
+    rlx_status status = RLX_OK;
+    for (uint32_t i = 0; i < count; i++)
+        types[i] = rlx_type_make(actual[i].dtype, actual[i].shape.dims, actual[i].shape.rank);
+    RLX_TRY(rlx_case_arrays(self, false, run, types, count, expected));
+    for (uint32_t i = 0; i < count && status == RLX_OK; i++) {
+        status = rlx_case_compare(self, &expected[i], &actual[i]);
+        if (status != RLX_OK) rlx_fail_context(status, "run %u, output %u", run, i);
+    }
+    rlx_case_free_arrays(expected, count);
+    return status;
+}
+
+/* One run; RLX_NOT_FOUND when the case has no inputs for it. */
+static rlx_status run_once(const rlx_case *self, uint32_t run, rlx_test_oracle **oracle) {
+    rlx_test_array inputs[RLX_CASE_MAX_ARRAYS] = {0}, outputs[RLX_CASE_MAX_ARRAYS] = {0};
+    rlx_type types[RLX_CASE_MAX_ARRAYS];
+    uint32_t count = input_types(self->model, types), output_count = self->model->outputs.count;
+    if (output_count > RLX_CASE_MAX_ARRAYS)
+        return RLX_FAIL(RLX_UNSUPPORTED, "a case with %u outputs", output_count);
+    RLX_TRY(rlx_case_arrays(self, true, run, types, count, inputs));
+    rlx_status status =
+        *oracle == NULL ? rlx_test_oracle_create(self->model, inputs, count, oracle) : RLX_OK;
+    if (status == RLX_OK) status = rlx_test_oracle_run(*oracle, inputs, count, outputs);
+    if (status == RLX_OK) {
+        status = check_outputs(self, run, outputs);
+        rlx_case_free_arrays(outputs, output_count);
+    }
+    rlx_case_free_arrays(inputs, count);
+    /* Not there is the end of the runs only when it is said of the inputs. */
+    return status == RLX_NOT_FOUND ? RLX_DIFFERS : status;
+}
+
+static rlx_status run_all(const rlx_case *self) {
+    rlx_test_oracle *oracle = NULL;
+    rlx_status status = RLX_OK;
+    bool has_inputs = false;
+    for (uint32_t i = 0; i < self->model->values.count; i++)
+        has_inputs = has_inputs || self->model->values.items[i].kind == RLX_VALUE_INPUT;
+    for (uint32_t run = 0; status == RLX_OK; run++) {
+        status = run_once(self, run, &oracle);
+        if (status == RLX_NOT_FOUND && run > 0) {
+            status = RLX_OK;
+            break;
+        }
+        if (!has_inputs) break;
+    }
+    rlx_test_oracle_destroy(oracle);
+    return status;
+}
+
+static rlx_status run_case(const char *folder) {
+    rlx_case self = {0};
+    char message[RLX_ERROR_TEXT_BYTES];
+    RLX_TRY(rlx_case_open(folder, &self));
+    rlx_status status = self.model != NULL ? run_all(&self) : RLX_INVALID_GRAPH;
+    if (self.error[0] != 0) {
+        snprintf(message, sizeof message, "%s", status != RLX_OK ? rlx_last_error() : "");
+        if (strstr(message, self.error) != NULL) {
+            status = RLX_OK;
+        } else {
+            status =
+                RLX_FAIL(RLX_DIFFERS, "expected the error '%s', got '%s'", self.error, message);
+        }
+    }
+    rlx_case_close(&self);
+    return status;
+}
+
+typedef struct tally {
+    const char *part;
+    uint32_t passed, failed;
+} tally;
+
+/* Folders with a model are cases; others hold cases. */
+static void walk(const char *folder, uint32_t depth, tally *tally) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/model.rlx", folder);
+    if (access(path, R_OK) == 0) {
+        if (tally->part != NULL && strstr(folder, tally->part) == NULL) return;
+        rlx_status status = run_case(folder);
+        if (status != RLX_OK) printf("%s: %s\n", folder, rlx_last_error());
+        tally->passed += status == RLX_OK;
+        tally->failed += status != RLX_OK;
+        return;
+    }
+    struct dirent **entries = NULL;
+    int count = depth < 4 ? scandir(folder, &entries, NULL, alphasort) : 0;
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (entries[i]->d_name[0] != '.' && entries[i]->d_type == DT_DIR)
+            walk(path, depth + 1, tally);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+int main(int argument_count, char **arguments) {
+    tally tally = {.part = argument_count > 2 ? arguments[2] : NULL};
+    walk(argument_count > 1 ? arguments[1] : "cases", 0, &tally);
+    printf("%u cases passed, %u failed\n", tally.passed, tally.failed);
+    return tally.failed > 0 || tally.passed == 0;
+}
