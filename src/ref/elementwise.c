@@ -228,6 +228,13 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     run_items(&program, &parts, begin, end);
 }
 
+static void init_walk(rlx_walk *walk, const rlx_sweep *sweep, const rlx_tensor *tensor) {
+    int64_t strides[RLX_MAX_RANK];
+    for (uint32_t dim = 0; dim < sweep->rank; dim++)
+        strides[dim] = rlx_sweep_stride(sweep, tensor, dim);
+    rlx_walk_init(walk, tensor->dtype, tensor->data, 0, sweep->rank, sweep->dims, strides);
+}
+
 /* Raw bits, whatever the dtype. */
 static void run_identity(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_tensor *out = &args->out[0], *in = &args->in[0];
@@ -236,8 +243,8 @@ static void run_identity(const rlx_kernel_args *args, int64_t begin, int64_t end
     int64_t unit = rlx_unit_elements(out->dtype);
     rlx_walk to, from;
     if (in->data == out->data) return; /* in place */
-    rlx_walk_init(&to, out->dtype, out->data, 0, out->rank, out->dims, out->strides);
-    rlx_walk_init(&from, in->dtype, in->data, 0, in->rank, in->dims, in->strides);
+    init_walk(&to, &sweep, out);
+    init_walk(&from, &sweep, in);
     for (int64_t item = begin; item < end; item++) {
         int64_t first, past;
         item_range(&parts, item, &first, &past);
