@@ -163,6 +163,14 @@ static bool backtrack(place_dive *dive) {
     return false;
 }
 
+/* Does the buffer, at its `low`, touch something that is placed (or the bottom)? */
+static bool is_supported(const place_state *state, uint32_t item) {
+    for (uint32_t s = state->problem->first[item]; s < state->problem->last[item]; ++s) {
+        if (state->top[s] == state->low[item]) return true;
+    }
+    return false;
+}
+
 /* One node: puts a buffer of the current part. False: backtrack. */
 static bool step(place_dive *dive, const place_style *style, place_random *random) {
     place_state *state = dive->state;
@@ -172,6 +180,8 @@ static bool step(place_dive *dive, const place_style *style, place_random *rando
     uint32_t cover = find_cover(state, here.begin, here.end);
     if (cover != NO_PART) return place_state_put(state, cover);
     uint32_t item = place_choose(state, here.begin, here.end, style, dive->scores, random);
+    /* Nothing can come below it any more, so it would float: such plans need not be looked at. */
+    if (!is_supported(state, item)) return place_state_forbid(state, item);
     choice made = {key, item, dive->current, dive->parts.count, state->trail.count, false};
     rlx_status status = rlx_vec_push(state->allocator, &dive->choices, made);
     if (status != RLX_OK) {

@@ -34,6 +34,7 @@ struct place_fit {
     entry *entries;
     cursor *open; /* [2 * leaf_count] the lists being looked through */
     uint32_t open_count;
+    uint64_t work; /* entries looked at in all runs */
 };
 
 typedef void (*visit_node)(place_fit *fit, uint32_t node, const entry *placed);
@@ -110,6 +111,7 @@ static uint64_t rise_to_gap(place_fit *fit, uint32_t first, uint32_t last, uint6
             bool meets = at->first < last && at->last > first && at->end > offset;
             offset = meets ? at->end : offset;
         }
+        fit->work += (uint64_t)(at - fit->open[list].at) + 1;
         fit->open[list].at = at;
         quiet = offset == before ? quiet + 1 : 1;
     }
@@ -201,4 +203,8 @@ rlx_status place_fit_create(rlx_scratch *scratch, const place_problem *problem,
         rlx_scratch_array(scratch, fit->list_start[nodes], sizeof(entry), (void **)&fit->entries));
     *out_fit = fit;
     return RLX_OK;
+}
+
+uint64_t place_fit_work(const place_fit *fit) {
+    return fit->work;
 }

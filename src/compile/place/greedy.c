@@ -5,8 +5,11 @@
  * result depends on the input alone. */
 #include "compile/place/internal.h"
 
-/* About 50 ms. */
-static const uint64_t variation_work = 10 * 1000 * 1000;
+/* About 10 ms. */
+static const uint64_t variation_work = 4000000;
+
+/* What sorting one order costs, in the same unit. */
+static const uint64_t sort_work = 50;
 
 static void keep_better(place_plan *best, place_plan *other, const char *method) {
     uint64_t *offsets = best->offsets;
@@ -21,21 +24,23 @@ rlx_status place_greedy(rlx_scratch *scratch, const place_problem *problem, uint
     place_fit *fit = NULL;
     place_plan trial = {.peak = UINT64_MAX};
     uint32_t *permutation = NULL;
-    uint64_t work = 0;
+    uint64_t variation_begin = UINT64_MAX, sorting = 0;
     RLX_TRY(place_orders_create(scratch, problem, &orders));
     RLX_TRY(place_fit_create(scratch, problem, &fit));
     RLX_TRY(rlx_scratch_array(scratch, problem->count, sizeof *permutation, (void **)&permutation));
     RLX_TRY(rlx_scratch_array(scratch, problem->count, sizeof(uint64_t), (void **)&trial.offsets));
-    for (uint32_t order = 0; order < place_orders_count(); ++order) {
-        if (order == place_orders_named()) work = 0;
-        if (order >= place_orders_named() && work >= variation_work) break;
+    for (uint32_t order = 0; order < place_orders_count() && best->peak > enough; ++order) {
+        if (order == place_orders_named()) variation_begin = place_fit_work(fit);
+        if (order >= place_orders_named()) {
+            sorting += sort_work * problem->count;
+            if (place_fit_work(fit) - variation_begin + sorting > variation_work) break;
+        }
         place_orders_fill(orders, order, permutation);
         for (int best_fit = 0; best_fit < 2 && best->peak > enough; ++best_fit) {
             if (place_fit_run(fit, permutation, best_fit, best->peak, &trial)) {
                 keep_better(best, &trial, place_orders_method(order, best_fit));
             }
         }
-        if (best->peak <= enough) break;
     }
     return RLX_OK;
 }

@@ -72,6 +72,9 @@ rlx_status place_fit_create(rlx_scratch *scratch, const place_problem *problem,
 bool place_fit_run(place_fit *fit, const uint32_t *permutation, bool best_fit, uint64_t limit,
                    place_plan *out_plan);
 
+/* Buffers looked at in all runs so far. */
+uint64_t place_fit_work(const place_fit *fit);
+
 /* The best of all orders and both fits. `best` holds the winner; it may hold a plan before. */
 rlx_status place_greedy(rlx_scratch *scratch, const place_problem *problem, uint64_t enough,
                         place_plan *best);

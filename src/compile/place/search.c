@@ -8,10 +8,10 @@
 #include "base/thread.h"
 
 enum {
-    FIRST_FAILURES = 300,    /* of a dive; times the Luby sequence */
-    FIRST_DIVES = 24,        /* for a target in the first round; four times more in each round */
+    FIRST_FAILURES = 150,    /* of a dive; times the Luby sequence */
+    FIRST_DIVES = 2,         /* for a target in the first round; four times more in each round */
     PROGRESS_NS = 250000000, /* between two reports */
-    DEFAULT_WORK = 24000000, /* of a search without a time limit */
+    DEFAULT_WORK = 16000000, /* of a search without a time limit */
     LARGEST_LISTS = 1 << 26  /* buffers times sections they live in: memory of the state */
 };
 
@@ -148,7 +148,7 @@ static bool is_worth_it(const place_problem *problem, const rlx_place_options *o
         lists += problem->last[i] - problem->first[i];
     if (lists > LARGEST_LISTS) return false;
     if (options->search_ns != 0) return true;
-    return lists + (uint64_t)problem->count * problem->section_count <= DEFAULT_WORK;
+    return lists + (uint64_t)problem->count * problem->section_count <= DEFAULT_WORK / 8;
 }
 
 rlx_status place_search(rlx_scratch *scratch, const place_problem *problem,

@@ -24,7 +24,8 @@ typedef struct place_undo {
 } place_undo;
 
 /* Everything below `low` that changes is written through the trail. In section s the buffers still
- * to be placed are jobs[job_start[s] .. + live[s]), in any order. */
+ * to be placed are jobs[job_start[s] .. + live[s]), about
+ * sorted by low. */
 typedef struct place_state {
     const place_problem *problem;
     const rlx_allocator *allocator;
@@ -37,11 +38,12 @@ typedef struct place_state {
     uint64_t *live;      /* [sections] how many are to be placed */
     uint64_t *job_start; /* [sections + 1] */
     uint32_t *jobs;
-    double *weight;  /* [sections] how often it was the one that failed, fading */
-    uint32_t *queue; /* [sections] to be looked at again */
-    bool *is_queued; /* [sections] */
+    uint32_t *jobs_by_end; /* the same buffers, about sorted by low + padded size */
+    double *weight;        /* [sections] how often it was the one that failed, fading */
+    uint32_t *queue;       /* [sections] to be looked at again */
+    bool *is_queued;       /* [sections] */
     uint32_t queue_length;
-    uint32_t *spare; /* [count] */
+    uint64_t *keys, *sums; /* [count] while a section is looked at */
     RLX_VEC(place_undo) trail;
     rlx_status status; /* RLX_OUT_OF_MEMORY sticks: the dive ends */
     uint64_t work;     /* buffers looked at */

@@ -41,43 +41,56 @@ static uint64_t least_end(const place_state *state, uint32_t item) {
     return state->low[item] + state->problem->padded[item];
 }
 
-/* By `low`. The order of the last look is mostly still right. */
-static void sort_by_low(const place_state *state, uint32_t *jobs, uint64_t count) {
+/* Sorts jobs by their keys, which move along. The order of the last look is mostly still right. */
+static void sort_jobs(uint32_t *jobs, uint64_t *keys, uint64_t count) {
     for (uint64_t at = 1; at < count; ++at) {
         uint32_t moving = jobs[at];
-        uint64_t key = state->low[moving], hole = at;
-        for (; hole > 0 && state->low[jobs[hole - 1]] > key; --hole)
+        uint64_t key = keys[at], hole = at;
+        for (; hole > 0 && keys[hole - 1] > key; --hole) {
             jobs[hole] = jobs[hole - 1];
+            keys[hole] = keys[hole - 1];
+        }
         jobs[hole] = moving;
+        keys[hole] = key;
     }
 }
 
-static void sort_by_end(const place_state *state, uint32_t *jobs, uint64_t count) {
-    for (uint64_t at = 1; at < count; ++at) {
-        uint32_t moving = jobs[at];
-        uint64_t key = least_end(state, moving), hole = at;
-        for (; hole > 0 && least_end(state, jobs[hole - 1]) > key; --hole) {
-            jobs[hole] = jobs[hole - 1];
+/* The first of sums[from, to) that is at least `wanted`; `to` when none is. */
+static uint64_t first_reaching(const uint64_t *sums, uint64_t from, uint64_t to, uint64_t wanted) {
+    while (from < to) {
+        uint64_t middle = from + (to - from) / 2;
+        if (sums[middle] < wanted) {
+            from = middle + 1;
+        } else {
+            to = middle;
         }
-        jobs[hole] = moving;
     }
+    return from;
 }
 
 /* A buffer at `low` with everyone else above it would end `over` bytes too high: at least that many
  * bytes have to come below it. The cheapest such set are those that can end first, and it cannot
- * lie lower than the end of the last of them. `jobs` is sorted by least end. */
-static bool raise_late(place_state *state, const uint32_t *jobs, uint64_t count, uint64_t sum) {
+ * lie lower than the end of the last of them. */
+static bool raise_late(place_state *state, uint32_t section, uint64_t count, uint64_t sum) {
+    uint32_t *jobs = state->jobs_by_end + state->job_start[section];
+    uint64_t *ends = state->keys, *sums = state->sums, below = 0;
+    for (uint64_t at = 0; at < count; ++at)
+        ends[at] = least_end(state, jobs[at]);
+    sort_jobs(jobs, ends, count);
+    for (uint64_t at = 0; at < count; ++at)
+        sums[at] = below += state->problem->padded[jobs[at]];
+    state->work += 3 * count;
     for (uint64_t at = 0; at < count; ++at) {
         uint32_t item = jobs[at];
         if (state->low[item] + sum <= state->ceiling) continue;
-        uint64_t over = state->low[item] + sum - state->ceiling, below = 0, end = 0;
-        for (uint64_t other = 0; below < over; ++other) {
-            if (other == count) return false;
-            if (other == at) continue;
-            below += state->problem->padded[jobs[other]];
-            end = least_end(state, jobs[other]);
+        uint64_t over = state->low[item] + sum - state->ceiling;
+        uint64_t last = first_reaching(sums, 0, at, over);
+        if (last == at) { /* not those before it alone; it does not count itself */
+            over += state->problem->padded[item];
+            last = first_reaching(sums, at + 1, count, over);
+            if (last == count) return false;
         }
-        if (end > state->low[item]) raise_low(state, item, end);
+        if (ends[last] > state->low[item]) raise_low(state, item, ends[last]);
     }
     return true;
 }
@@ -85,23 +98,23 @@ static bool raise_late(place_state *state, const uint32_t *jobs, uint64_t count,
 static bool look_at_section(place_state *state, uint32_t section) {
     uint32_t *jobs = state->jobs + state->job_start[section];
     uint64_t count = state->live[section], end = 0, sum = 0, floor = PLACE_NO_FLOOR;
+    uint64_t *lows = state->keys;
     state->work += count + 1;
-    sort_by_low(state, jobs, count);
     for (uint64_t at = 0; at < count; ++at) {
-        uint32_t item = jobs[at];
-        if (state->low[item] > state->highest[item]) return false;
-        if (state->low[item] > end) end = state->low[item];
-        end += state->problem->padded[item];
-        sum += state->problem->padded[item];
+        lows[at] = state->low[jobs[at]];
+        if (lows[at] > state->highest[jobs[at]]) return false;
+    }
+    sort_jobs(jobs, lows, count);
+    for (uint64_t at = 0; at < count; ++at) {
+        if (lows[at] > end) end = lows[at];
+        end += state->problem->padded[jobs[at]];
+        sum += state->problem->padded[jobs[at]];
     }
     if (end > state->ceiling) return false;
-    if (count != 0) floor = state->low[jobs[0]];
+    if (count != 0) floor = lows[0];
     if (floor != state->floor[section]) write_value(state, &state->floor[section], floor);
-    if (count < 2 || state->low[jobs[count - 1]] + sum <= state->ceiling) return true;
-    for (uint64_t at = 0; at < count; ++at)
-        state->spare[at] = jobs[at];
-    sort_by_end(state, state->spare, count);
-    return raise_late(state, state->spare, count, sum);
+    if (count < 2 || lows[count - 1] + sum <= state->ceiling) return true;
+    return raise_late(state, section, count, sum);
 }
 
 /* Until nothing changes any more. */
@@ -118,15 +131,22 @@ static bool infer(place_state *state) {
     return is_possible && state->status == RLX_OK;
 }
 
-/* Moves the buffer behind the live ones; undoing `live` brings it back. */
-static void retire(place_state *state, uint32_t section, uint32_t item) {
-    uint32_t *jobs = state->jobs + state->job_start[section];
-    uint64_t last = state->live[section] - 1, at = 0;
+/* Moves the buffer behind the live ones and keeps their order. */
+static void move_to_end(uint32_t *jobs, uint64_t count, uint32_t item) {
+    uint64_t at = 0;
     while (jobs[at] != item)
         ++at;
-    jobs[at] = jobs[last];
-    jobs[last] = item;
-    write_value(state, &state->live[section], last);
+    for (; at + 1 < count; ++at)
+        jobs[at] = jobs[at + 1];
+    jobs[count - 1] = item;
+}
+
+/* Undoing `live` brings the buffer back. */
+static void retire(place_state *state, uint32_t section, uint32_t item) {
+    uint64_t count = state->live[section];
+    move_to_end(state->jobs + state->job_start[section], count, item);
+    move_to_end(state->jobs_by_end + state->job_start[section], count, item);
+    write_value(state, &state->live[section], count - 1);
 }
 
 bool place_state_put(place_state *state, uint32_t item) {
@@ -188,9 +208,12 @@ static rlx_status fill_jobs(rlx_scratch *scratch, place_state *state) {
     }
     RLX_TRY(rlx_scratch_array(scratch, state->job_start[problem->section_count],
                               sizeof *state->jobs, (void **)&state->jobs));
+    RLX_TRY(rlx_scratch_array(scratch, state->job_start[problem->section_count],
+                              sizeof *state->jobs, (void **)&state->jobs_by_end));
     for (uint32_t i = 0; i < problem->count; ++i) {
         for (uint32_t s = problem->first[i]; s < problem->last[i]; ++s) {
-            state->jobs[state->job_start[s] + state->live[s]++] = i;
+            uint64_t at = state->job_start[s] + state->live[s]++;
+            state->jobs[at] = state->jobs_by_end[at] = i;
         }
     }
     return RLX_OK;
@@ -202,7 +225,8 @@ rlx_status place_state_create(rlx_scratch *scratch, const place_problem *problem
     uint64_t count = problem->count, sections = problem->section_count;
     RLX_TRY(rlx_scratch_array(scratch, count, sizeof(uint64_t), (void **)&state.highest));
     RLX_TRY(rlx_scratch_array(scratch, count, sizeof(uint64_t), (void **)&state.low));
-    RLX_TRY(rlx_scratch_array(scratch, count, sizeof(uint32_t), (void **)&state.spare));
+    RLX_TRY(rlx_scratch_array(scratch, count, sizeof(uint64_t), (void **)&state.keys));
+    RLX_TRY(rlx_scratch_array(scratch, count, sizeof(uint64_t), (void **)&state.sums));
     RLX_TRY(rlx_scratch_array(scratch, sections, sizeof(uint64_t), (void **)&state.top));
     RLX_TRY(rlx_scratch_array(scratch, sections, sizeof(uint64_t), (void **)&state.floor));
     RLX_TRY(rlx_scratch_array(scratch, sections, sizeof(uint64_t), (void **)&state.live));
