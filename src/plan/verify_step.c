@@ -207,10 +207,12 @@ static rlx_status check_alias(const plan_check *check, const rlx_plan_step *step
 static bool is_spread(const rlx_plan_slot *slot) {
     bool is_done[RLX_MAX_RANK] = {false};
     int64_t span = 0;
+    for (uint32_t i = 0; i < slot->rank; i++) {
+        if (slot->dims[i] == 0) return true; /* before any stride is looked at: they may be 0 */
+    }
     for (uint32_t n = 0; n < slot->rank; n++) {
         uint32_t least = RLX_MAX_RANK;
         int64_t least_stride = INT64_MAX;
-        if (slot->dims[n] == 0) return true;
         for (uint32_t i = 0; i < slot->rank; i++) {
             if (slot->dims[i] <= 1 || is_done[i]) continue;
             int64_t stride = slot->strides[i] < 0 ? -slot->strides[i] : slot->strides[i];
