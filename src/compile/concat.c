@@ -66,7 +66,7 @@ static rlx_status grow_planned(planner *plan) {
     if (count <= plan->planned_count) return RLX_OK;
     count += count / 2 + 16;
     RLX_TRY(rlx_scratch_array(plan->self->scratch, count, sizeof *grown, (void **)&grown));
-    memcpy(grown, plan->planned, plan->planned_count * sizeof *grown);
+    if (plan->planned_count != 0) memcpy(grown, plan->planned, plan->planned_count * sizeof *grown);
     for (uint32_t i = plan->planned_count; i < count; i++)
         grown[i].root = RLX_NONE;
     plan->planned = grown;
