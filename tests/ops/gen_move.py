@@ -294,7 +294,8 @@ def states(cases):
     first = listed("i64", [], [0])
     half = Array("f16", [2, 2], lambda a, b: third[a, b])  # packing as f16 rounds to even
     cases.write("state", "write_rounds_to_f16", [third, first],
-                "state s : f16[2, 2]\ny0, _ = state_write(s, x0, x1) axis=0 wrap=true", [half])
+                "state s : f16[2, 2]\ny0, y1 = state_write(s, x0, x1) axis=0 wrap=true",
+                [half, Array("i64", [], lambda: 2)])
 
 
 def flows(cases):

@@ -42,7 +42,7 @@ rlx_status rlx_infer_state_write(rlx_infer *infer) {
     }
     RLX_TRY(rlx_infer_axis(attrs->axis, state->shape.rank, &axis));
     RLX_TRY(check_rows(infer, axis));
-    if (!attrs->wrap && infer->node->outputs[1] == RLX_NONE) {
+    if (infer->node->outputs[1] == RLX_NONE) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "state_write without its length output");
     }
     infer->out[0] = *state;
