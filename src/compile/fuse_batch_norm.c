@@ -141,6 +141,8 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     folder self = {.rewrite = rewrite, .root = root};
     (void)user;
     if (rlx_rewrite_op(rewrite, root) != RLX_OP_BATCH_NORM) return RLX_OK;
+    /* Inside a branch or loop nothing is prepared. */
+    if (rewrite->graph->nodes.items[root].block != 0) return RLX_OK;
     for (uint32_t i = SCALE; i < INPUTS; i++) {
         if (!rlx_rewrite_fact(rewrite, rlx_rewrite_input(rewrite, root, i))->is_prepared) {
             return RLX_OK;

@@ -15,6 +15,7 @@ static const pass passes[] = {
     {"fold", rlx_pass_fold, false},
     {"remove_dead", rlx_pass_remove_dead, false},
     {"merge_duplicates", rlx_pass_merge_duplicates, false},
+    {"canonicalise", rlx_pass_canonicalise, false},
     {"fuse_batch_norm", rlx_pass_fuse_batch_norm, false},
     {"fuse_epilogue", rlx_pass_fuse_epilogue, false},
     {"fuse_chain", rlx_pass_fuse_chain, false},

@@ -60,16 +60,30 @@ static void count_uses(rlx_rewrite *rewrite, uint32_t *counts) {
     }
 }
 
+/* As lowering decides it (prepared.c). */
+static bool is_node_prepared(const rlx_rewrite *rewrite, rlx_node_id id) {
+    const rlx_node *node = &rewrite->graph->nodes.items[id];
+    uint32_t flags = rlx_op_info_of(node->op)->flags;
+    if ((flags & (RLX_OPF_FLOW | RLX_OPF_STATEFUL)) != 0 || node->op == RLX_OP_COPY) return false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        rlx_value_id input = rlx_rewrite_input(rewrite, id, i);
+        if (input != RLX_NONE && !rewrite->facts[input].is_prepared) return false;
+    }
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        if (node->outputs[o] != RLX_NONE &&
+            rlx_rewrite_has_extent(rlx_rewrite_type(rewrite, node->outputs[o]))) {
+            return false;
+        }
+    }
+    return node->block == 0 && node->input_count != 0;
+}
+
 /* What the outputs of a node inherit from its inputs. */
 static void set_node_facts(rlx_rewrite *rewrite, rlx_node_id id) {
     const rlx_node *node = &rewrite->graph->nodes.items[id];
     uint32_t flags = rlx_op_info_of(node->op)->flags;
-    bool is_prepared = (flags & (RLX_OPF_FLOW | RLX_OPF_STATEFUL)) == 0;
+    bool is_prepared = is_node_prepared(rewrite, id);
     rlx_value_id state = RLX_NONE;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        rlx_value_id input = rlx_rewrite_input(rewrite, id, i);
-        if (input != RLX_NONE && !rewrite->facts[input].is_prepared) is_prepared = false;
-    }
     if ((flags & (RLX_OPF_VIEW | RLX_OPF_STATEFUL)) != 0) {
         state = rewrite->facts[rlx_rewrite_input(rewrite, id, 0)].state;
     }

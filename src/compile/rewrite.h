@@ -11,7 +11,7 @@
 typedef struct rlx_value_fact {
     uint32_t uses;      /* inputs, yields, outputs, extents */
     rlx_value_id state; /* the state whose memory it is (a read or a view of it); RLX_NONE: none */
-    bool is_prepared;   /* made of parameters and constants alone */
+    bool is_prepared;   /* made of parameters and constants alone, once for all runs */
     bool is_output;     /* of the model */
 } rlx_value_fact;
 

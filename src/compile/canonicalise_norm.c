@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Norms that are spelled out. (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) is a
+ * layer_norm, x / sqrt(mean(x^2) + epsilon) an rms_norm; a mul and an add by weights behind a norm
+ * are its scale and bias. */
+#include "compile/canonicalise.h"
+
+#include "ir/infer.h"
+
+/* reduce_mean over the last axes, which stay as 1; false for any other. */
+static bool is_tail_mean(const rlx_rewrite *rewrite, rlx_node_id mean, uint32_t *out_axis) {
+    const rlx_reduce_attrs *attrs = rlx_rewrite_attrs(rewrite, mean);
+    uint32_t rank = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, mean, 0))->shape.rank;
+    uint32_t mask = 0, axis = 0;
+    if (!attrs->keep_dims || rank == 0) return false;
+    for (uint32_t i = 0; i < attrs->axes.count; i++) {
+        if (rlx_infer_axis(attrs->axes.items[i], rank, &axis) != RLX_OK) return false;
+        mask |= 1u << axis;
+    }
+    if (attrs->axes.count == 0) mask = (1u << rank) - 1;
+    for (axis = 0; axis < rank && (mask >> axis & 1) == 0;)
+        axis++;
+    *out_axis = axis;
+    return axis < rank && mask >> axis == (1u << (rank - axis)) - 1;
+}
+
+/* value = sqrt(v), or 1 / sqrt(v) where `is_inverse`. */
+static bool is_root(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id value,
+                    bool is_inverse, rlx_value_id *out_v) {
+    rlx_node_id id =
+        rlx_rewrite_inner(rewrite, root, value, is_inverse ? RLX_OP_RSQRT : RLX_OP_SQRT);
+    double power;
+    bool is_right;
+    if (id != RLX_NONE) {
+        *out_v = rlx_rewrite_input(rewrite, id, 0);
+        return true;
+    }
+    id = rlx_rewrite_inner(rewrite, root, value, RLX_OP_POW);
+    return id != RLX_NONE && rlx_match_scalar(rewrite, id, out_v, &power, &is_right) && is_right &&
+           power == (is_inverse ? -0.5 : 0.5);
+}
+
+/* value = mean(d^2) + epsilon over the axes from *out_axis on. */
+static bool is_mean_square(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id value,
+                           rlx_value_id d, uint32_t *out_axis, double *out_epsilon) {
+    rlx_node_id sum = rlx_rewrite_inner(rewrite, root, value, RLX_OP_ADD);
+    rlx_value_id mean_value;
+    bool is_right;
+    if (sum == RLX_NONE || !rlx_match_scalar(rewrite, sum, &mean_value, out_epsilon, &is_right) ||
+        *out_epsilon < 0) {
+        return false;
+    }
+    rlx_node_id mean = rlx_rewrite_inner(rewrite, root, mean_value, RLX_OP_REDUCE_MEAN);
+    if (mean == RLX_NONE || !is_tail_mean(rewrite, mean, out_axis)) return false;
+    rlx_node_id square =
+        rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, mean, 0), RLX_OP_SQUARE);
+    return square != RLX_NONE && rlx_rewrite_input(rewrite, square, 0) == d;
+}
+
+/* d = x - mean(x) over the same axes, used by the square and the division alone. */
+static bool is_centred(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id d, uint32_t axis,
+                       rlx_value_id *out_x) {
+    rlx_node_id sub = rlx_rewrite_producer(rewrite, d, RLX_OP_SUB);
+    uint32_t mean_axis;
+    if (sub == RLX_NONE || rlx_rewrite_fact(rewrite, d)->uses != 2 ||
+        !rlx_rewrite_may_move(rewrite, sub, root)) {
+        return false;
+    }
+    rlx_node_id mean =
+        rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, sub, 1), RLX_OP_REDUCE_MEAN);
+    *out_x = rlx_rewrite_input(rewrite, sub, 0);
+    return mean != RLX_NONE && rlx_rewrite_input(rewrite, mean, 0) == *out_x &&
+           is_tail_mean(rewrite, mean, &mean_axis) && mean_axis == axis;
+}
+
+/* root = d / sqrt(..), or d * (1 / sqrt(..)) with d on either side. */
+static rlx_status match_norm(rlx_rewrite *rewrite, rlx_node_id root) {
+    bool is_mul = rlx_rewrite_op(rewrite, root) == RLX_OP_MUL;
+    for (uint32_t i = 0; i < (is_mul ? 2u : 1u); i++) {
+        rlx_value_id d = rlx_rewrite_input(rewrite, root, i), v, x;
+        rlx_norm_attrs attrs = {0};
+        uint32_t axis;
+        if (!is_root(rewrite, root, rlx_rewrite_input(rewrite, root, 1 - i), is_mul, &v) ||
+            !is_mean_square(rewrite, root, v, d, &axis, &attrs.epsilon)) {
+            continue;
+        }
+        attrs.axis = axis;
+        if (is_centred(rewrite, root, d, axis, &x)) {
+            return rlx_rewrite_node(rewrite, root, RLX_OP_LAYER_NORM, &attrs, &x, 1, NULL);
+        }
+        return rlx_rewrite_node(rewrite, root, RLX_OP_RMS_NORM, &attrs, &d, 1, NULL);
+    }
+    return RLX_OK;
+}
+
+/* How many leading dims of 1 a weight has that the norm's tail has not; false: it has others. */
+static bool find_skip(const rlx_rewrite *rewrite, rlx_value_id weight, uint32_t tail_rank,
+                      uint32_t *out_skip) {
+    const rlx_shape *shape = &rlx_rewrite_type(rewrite, weight)->shape;
+    *out_skip = shape->rank > tail_rank ? shape->rank - tail_rank : 0;
+    for (uint32_t i = 0; i < *out_skip; i++) {
+        if (shape->dims[i] != 1) return false;
+    }
+    return true;
+}
+
+/* root = norm * weight (input 1) or norm + weight (input 2). */
+static rlx_status take_weight(rlx_rewrite *rewrite, rlx_node_id root, uint32_t slot) {
+    for (uint32_t i = 0; i < 2; i++) {
+        rlx_value_id weight = rlx_rewrite_input(rewrite, root, 1 - i);
+        rlx_value_id normed = rlx_rewrite_input(rewrite, root, i);
+        rlx_node_id norm = rlx_rewrite_inner(rewrite, root, normed, RLX_OP_NONE);
+        if (norm == RLX_NONE || !rlx_rewrite_fact(rewrite, weight)->is_prepared) continue;
+        const rlx_node *node = &rewrite->graph->nodes.items[norm];
+        if ((node->op != RLX_OP_LAYER_NORM && node->op != RLX_OP_RMS_NORM) ||
+            node->output_count != 1) {
+            continue;
+        }
+        rlx_value_id inputs[4] = {RLX_NONE, RLX_NONE, RLX_NONE, RLX_NONE};
+        for (uint32_t n = 0; n < 4; n++)
+            inputs[n] = rlx_rewrite_input(rewrite, norm, n);
+        if (inputs[slot] != RLX_NONE || inputs[2] != RLX_NONE || inputs[3] != RLX_NONE) continue;
+        uint32_t rank = rlx_rewrite_type(rewrite, normed)->shape.rank, axis, skip;
+        const rlx_norm_attrs attrs = *(const rlx_norm_attrs *)node->attrs;
+        rlx_op op = node->op;
+        RLX_TRY(rlx_infer_axis(attrs.axis, rank, &axis));
+        if (!find_skip(rewrite, weight, rank - axis, &skip)) continue;
+        rlx_shape shape = rlx_rewrite_type(rewrite, weight)->shape;
+        RLX_TRY(rlx_rewrite_reshaped(rewrite, root, weight, shape.dims + skip, shape.rank - skip,
+                                     &inputs[slot]));
+        return rlx_rewrite_node(rewrite, root, op, &attrs, inputs, slot + 1, NULL);
+    }
+    return RLX_OK;
+}
+
+rlx_status rlx_canonicalise_norm(rlx_rewrite *rewrite, rlx_node_id root) {
+    const rlx_type *type = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root));
+    if (!rlx_dtype_is_float(type->dtype)) return RLX_OK;
+    switch (rlx_rewrite_op(rewrite, root)) {
+    case RLX_OP_DIV:
+        return match_norm(rewrite, root);
+    case RLX_OP_MUL:
+        RLX_TRY(match_norm(rewrite, root));
+        if (rlx_rewrite_op(rewrite, root) != RLX_OP_MUL) return RLX_OK;
+        return take_weight(rewrite, root, 1);
+    case RLX_OP_ADD:
+        return take_weight(rewrite, root, 2);
+    default:
+        return RLX_OK;
+    }
+}
