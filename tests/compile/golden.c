@@ -53,7 +53,7 @@ static double tolerance_of(const rlx_graph *graph) {
     return tolerance;
 }
 
-static bool computes_the_same(rlx_graph *before, rlx_graph *after, const char *path) {
+static bool computes_the_same(const rlx_graph *before, const rlx_graph *after, const char *path) {
     uint32_t index;
     double difference = rlx_test_difference(before, after, 1, &index);
     bool is_same = difference <= tolerance_of(before);

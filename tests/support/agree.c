@@ -8,34 +8,40 @@
 #include "support/support.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-static uint64_t hash_name(const char *name, uint64_t seed) {
-    uint64_t hash = seed * 0x9E3779B97F4A7C15u + 1469598103934665603u;
-    for (; *name != 0; name++)
-        hash = (hash ^ (unsigned char)*name) * 1099511628211u;
-    return hash;
+static void fill(rlx_test_array *array, uint64_t seed) {
+    rlx_type type = rlx_type_make(array->dtype, array->shape.dims, array->shape.rank);
+    bool is_float = rlx_dtype_is_float(array->dtype);
+    uint64_t elements;
+    assert_ok(rlx_type_bytes(&type, &array->bytes));
+    assert_ok(rlx_shape_elements(&array->shape, &elements));
+    array->data = calloc(1, array->bytes + 16);
+    assert_non_null(array->data);
+    assert_ok(
+        rlx_source_fill_seeded(seed, is_float ? 0 : 2, 2, array->dtype, 0, elements, array->data));
 }
 
-void rlx_test_fill_inputs(rlx_test_interpreter *self, uint64_t seed) {
-    for (uint32_t i = 0; i < self->value_count; i++) {
-        const rlx_value *value = &self->graph->values.items[i];
-        bool is_float = rlx_dtype_is_float(value->type.dtype);
-        uint64_t elements;
+rlx_test_array *rlx_test_inputs(const rlx_graph *graph, uint64_t seed, uint32_t *out_count) {
+    rlx_test_array *inputs = calloc(graph->values.count + 1u, sizeof *inputs);
+    uint32_t count = 0;
+    assert_non_null(inputs);
+    for (uint32_t v = 0; v < graph->values.count; v++) {
+        const rlx_value *value = &graph->values.items[v];
         if (value->kind != RLX_VALUE_INPUT) continue;
-        assert_ok(rlx_shape_elements(&value->type.shape, &elements));
-        assert_ok(rlx_source_fill_seeded(hash_name(value->name, seed), is_float ? 0 : 2, 2,
-                                         value->type.dtype, 0, elements,
-                                         rlx_test_interpreter_data(self, i)));
+        inputs[count].dtype = value->type.dtype;
+        inputs[count].shape = value->type.shape;
+        fill(&inputs[count], seed * 1000 + count);
+        count++;
     }
+    *out_count = count;
+    return inputs;
 }
 
-static int64_t offset_of(const rlx_tensor *tensor, int64_t index) {
-    int64_t offset = 0;
-    for (uint32_t i = tensor->rank; i-- > 0;) {
-        offset += index % tensor->dims[i] * tensor->strides[i];
-        index /= tensor->dims[i];
-    }
-    return offset;
+void rlx_test_inputs_free(rlx_test_array *inputs, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        rlx_test_array_free(&inputs[i]);
+    free(inputs);
 }
 
 static double element_difference(double a, double b) {
@@ -44,46 +50,46 @@ static double element_difference(double a, double b) {
     return fabs(a - b) / (1 + fabs(a));
 }
 
-static double tensor_difference(const rlx_tensor *a, const rlx_tensor *b) {
+static double array_difference(const rlx_test_array *a, const rlx_test_array *b) {
+    uint64_t elements;
     double worst = 0;
-    if (a->data == NULL || b->data == NULL || a->dtype != b->dtype || a->rank != b->rank ||
-        memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) != 0) {
-        return INFINITY;
-    }
-    for (int64_t i = 0; i < rlx_tensor_elements(a); i++) {
-        double one = element_difference(rlx_load_f64(a->dtype, a->data, offset_of(a, i)),
-                                        rlx_load_f64(b->dtype, b->data, offset_of(b, i)));
+    if (a->dtype != b->dtype || !rlx_shape_equal(&a->shape, &b->shape)) return INFINITY;
+    assert_ok(rlx_shape_elements(&a->shape, &elements));
+    for (uint64_t i = 0; i < elements; i++) {
+        double one = element_difference(rlx_load_f64(a->dtype, a->data, (int64_t)i),
+                                        rlx_load_f64(b->dtype, b->data, (int64_t)i));
         if (one > worst) worst = one;
     }
     return worst;
 }
 
-static double outputs_difference(const rlx_test_interpreter *a, const rlx_test_interpreter *b,
-                                 uint32_t *out_index) {
-    double worst = 0;
-    if (a->fault.code != b->fault.code) return INFINITY;
-    if (a->fault.code != RLX_FAULT_NONE) return 0;
-    for (uint32_t i = 0; i < a->graph->outputs.count; i++) {
-        rlx_tensor first = rlx_test_interpreter_tensor(a, a->graph->outputs.items[i].value);
-        rlx_tensor second = rlx_test_interpreter_tensor(b, b->graph->outputs.items[i].value);
-        double one = tensor_difference(&first, &second);
-        if (one > worst) worst = one, *out_index = i;
-    }
-    return worst;
+static rlx_status run(const rlx_graph *graph, const rlx_test_array *inputs, uint32_t count,
+                      rlx_test_array **out_outputs) {
+    rlx_test_oracle *oracle = NULL;
+    *out_outputs = calloc(graph->outputs.count + 1u, sizeof **out_outputs);
+    assert_non_null(*out_outputs);
+    assert_ok(rlx_test_oracle_create(graph, inputs, count, &oracle));
+    rlx_status status = rlx_test_oracle_run(oracle, inputs, count, *out_outputs);
+    rlx_test_oracle_destroy(oracle);
+    return status;
 }
 
-double rlx_test_difference(rlx_graph *a, rlx_graph *b, uint64_t seed, uint32_t *out_index) {
-    rlx_test_interpreter first, second;
+double rlx_test_difference(const rlx_graph *a, const rlx_graph *b, uint64_t seed,
+                           uint32_t *out_index) {
+    rlx_test_array *first, *second;
+    uint32_t input_count, output_count = a->outputs.count;
+    rlx_test_array *inputs = rlx_test_inputs(a, seed, &input_count);
+    double worst = 0;
     *out_index = 0;
-    if (a->outputs.count != b->outputs.count) return INFINITY;
-    rlx_test_interpreter_init(&first, a);
-    rlx_test_interpreter_init(&second, b);
-    rlx_test_fill_inputs(&first, seed);
-    rlx_test_fill_inputs(&second, seed);
-    (void)rlx_test_interpret(&first);
-    (void)rlx_test_interpret(&second);
-    double difference = outputs_difference(&first, &second, out_index);
-    rlx_test_interpreter_free(&first);
-    rlx_test_interpreter_free(&second);
-    return difference;
+    assert_int_equal(output_count, b->outputs.count);
+    rlx_status status = run(a, inputs, input_count, &first);
+    if (run(b, inputs, input_count, &second) != status) worst = INFINITY;
+    for (uint32_t i = 0; i < output_count && !isinf(worst) && status == RLX_OK; i++) {
+        double one = array_difference(&first[i], &second[i]);
+        if (one > worst) worst = one, *out_index = i;
+    }
+    rlx_test_inputs_free(inputs, input_count);
+    rlx_test_inputs_free(first, output_count);
+    rlx_test_inputs_free(second, output_count);
+    return worst;
 }

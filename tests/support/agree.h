@@ -3,14 +3,16 @@
 #ifndef RLX_TESTS_AGREE_H
 #define RLX_TESTS_AGREE_H
 
-#include "support/interpret.h"
+#include "support/oracle.h"
 
-/* Fills every input from the seed and its name: floats in [-2, 2), integers in 0 .. 4, bool. */
-void rlx_test_fill_inputs(rlx_test_interpreter *self, uint64_t seed);
+/* One array per input of a bound graph, from the seed: floats in [-2, 2), integers 0 to 4, bool.
+ * The list is released with rlx_test_inputs_free. */
+rlx_test_array *rlx_test_inputs(const rlx_graph *graph, uint64_t seed, uint32_t *out_count);
+void rlx_test_inputs_free(rlx_test_array *inputs, uint32_t count);
 
-/* Runs both on inputs of the same names. The largest |a - b| / (1 + |a|) over all outputs; infinity
- * when a size or the fault differs, or only one is NaN. *out_index: the output that differs most.
- */
-double rlx_test_difference(rlx_graph *a, rlx_graph *b, uint64_t seed, uint32_t *out_index);
+/* Runs both on the same inputs. The largest |a - b| / (1 + |a|) over all outputs; infinity when a
+ * size or the fault differs, or only one is NaN. *out_index: the output that differs most. */
+double rlx_test_difference(const rlx_graph *a, const rlx_graph *b, uint64_t seed,
+                           uint32_t *out_index);
 
 #endif
