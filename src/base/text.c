@@ -86,4 +86,6 @@ void rlx_text_free(rlx_text *text) {
     *text = (rlx_text){.allocator = allocator};
 }
 
-void rlx_string_free(const rlx_allocator *allocator, char *text) { rlx_free(allocator, text); }
+void rlx_string_free(const rlx_allocator *allocator, char *text) {
+    rlx_free(allocator, text);
+}

@@ -100,7 +100,7 @@ static bool same_place(const rlx_storage *a, const rlx_storage *b, uint32_t rank
 static bool can_overwrite(const aliaser *self, const rlx_lowered_step *step, uint32_t s,
                           uint32_t index) {
     rlx_value_id input = step->inputs[index], output = step->outputs[0];
-    if (input == RLX_NONE) return false;
+    if (input == RLX_NONE || !rlx_op_may_overwrite(step->op, index)) return false;
     const rlx_storage *storage = &self->self->storages[input];
     const rlx_type *in = type_of(self, input), *out = type_of(self, output);
     rlx_value_kind kind = self->graph->values.items[storage->root].kind;
@@ -123,7 +123,8 @@ static bool can_overwrite(const aliaser *self, const rlx_lowered_step *step, uin
     for (uint32_t i = 0; i < step->input_count; i++) {
         if (i == index || step->inputs[i] == RLX_NONE) continue;
         const rlx_storage *other = &self->self->storages[step->inputs[i]];
-        if (other->root == storage->root && !same_place(other, storage, in->shape.rank)) {
+        if (other->root == storage->root &&
+            !(rlx_op_may_overwrite(step->op, i) && same_place(other, storage, in->shape.rank))) {
             return false;
         }
     }
@@ -132,7 +133,6 @@ static bool can_overwrite(const aliaser *self, const rlx_lowered_step *step, uin
 
 static bool try_in_place(aliaser *self, const rlx_lowered_step *step, uint32_t s) {
     if (!self->has_in_place || step->is_prepare || step->output_count != 1) return false;
-    if ((rlx_op_info_of(step->op)->flags & RLX_OPF_ELEMENTWISE) == 0) return false;
     for (uint32_t i = 0; i < step->input_count; i++) {
         if (!can_overwrite(self, step, s, i)) continue;
         rlx_storage storage = self->self->storages[step->inputs[i]];

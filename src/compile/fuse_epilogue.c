@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fuse epilogues: a matmul or conv takes over the bias, residual and activation that follow it:
- * act(alpha a b + bias + residual). Nodes are visited in order, so each add or activation finds
- * what those before it have made of the product. */
+ * act(alpha a b + bias + residual); or, of matmul, a factor: act(alpha a b + bias) * factor. Nodes
+ * are visited in order, so each add or activation finds what those before it have made of the
+ * product. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
@@ -16,6 +17,11 @@ typedef struct product {
     rlx_value_id inputs[INPUTS];
     const rlx_type *type;
 } product;
+
+static bool is_gated(const rlx_rewrite *rewrite, const product *found) {
+    const rlx_matmul_attrs *attrs = rlx_rewrite_attrs(rewrite, found->node);
+    return found->op == RLX_OP_MATMUL && attrs->gated;
+}
 
 static bool has_activation(const rlx_rewrite *rewrite, const product *found) {
     const void *attrs = rlx_rewrite_attrs(rewrite, found->node);
@@ -37,7 +43,7 @@ static bool find_product(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value
     for (uint32_t i = 0; i < INPUTS; i++)
         found.inputs[i] = rlx_rewrite_input(rewrite, id, i);
     *out_product = found;
-    return rlx_dtype_is_float(found.type->dtype) && !has_activation(rewrite, &found) &&
+    return rlx_dtype_is_float(found.type->dtype) && !is_gated(rewrite, &found) &&
            rlx_rewrite_same_type(rewrite, found.type,
                                  rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root)));
 }
@@ -105,18 +111,21 @@ static rlx_status take_addend(rlx_rewrite *rewrite, rlx_node_id root, product *f
 }
 
 /* Of two products the later one takes the other as its residual: nothing then lives longer. */
+static uint32_t later_product(const rlx_rewrite *rewrite, const product *found,
+                              const bool *is_found) {
+    if (!is_found[0] || !is_found[1]) return is_found[0] ? 0 : 1;
+    return rewrite->positions[found[1].node] > rewrite->positions[found[0].node] ? 1 : 0;
+}
+
 static rlx_status visit_add(rlx_rewrite *rewrite, rlx_node_id root) {
     product found[2];
     bool is_found[2], is_done = false;
     for (uint32_t i = 0; i < 2; i++) {
         rlx_value_id value = rlx_rewrite_input(rewrite, root, i);
-        is_found[i] = find_product(rewrite, root, value, &found[i]);
+        is_found[i] =
+            find_product(rewrite, root, value, &found[i]) && !has_activation(rewrite, &found[i]);
     }
-    uint32_t first = is_found[0] ? 0 : 1;
-    if (is_found[0] && is_found[1] &&
-        rewrite->positions[found[1].node] > rewrite->positions[found[0].node]) {
-        first = 1;
-    }
+    uint32_t first = later_product(rewrite, found, is_found);
     for (uint32_t i = 0; i < 2 && !is_done; i++) {
         uint32_t at = i == 0 ? first : 1 - first;
         if (!is_found[at]) continue;
@@ -126,11 +135,30 @@ static rlx_status visit_add(rlx_rewrite *rewrite, rlx_node_id root) {
     return RLX_OK;
 }
 
+/* act(a b + bias) * other: a gate, as in the hidden layers of most decoders. */
+static rlx_status visit_mul(rlx_rewrite *rewrite, rlx_node_id root) {
+    product found[2];
+    bool is_found[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        rlx_value_id value = rlx_rewrite_input(rewrite, root, i);
+        rlx_value_id other = rlx_rewrite_input(rewrite, root, 1 - i);
+        is_found[i] = find_product(rewrite, root, value, &found[i]) &&
+                      found[i].op == RLX_OP_MATMUL && takes_residual(rewrite, &found[i], other);
+    }
+    uint32_t at = later_product(rewrite, found, is_found);
+    if (!is_found[at]) return RLX_OK;
+    rlx_matmul_attrs attrs = *(const rlx_matmul_attrs *)rlx_rewrite_attrs(rewrite, found[at].node);
+    attrs.gated = true;
+    found[at].inputs[RESIDUAL] = rlx_rewrite_input(rewrite, root, 1 - at);
+    return become(rewrite, root, &found[at], &attrs);
+}
+
 static rlx_status visit_activation(rlx_rewrite *rewrite, rlx_node_id root) {
     const rlx_unary_attrs *unary = rlx_rewrite_attrs(rewrite, root);
     rlx_activation activation = {rlx_rewrite_op(rewrite, root), unary->alpha, unary->beta};
     product found;
     if (!find_product(rewrite, root, rlx_rewrite_input(rewrite, root, 0), &found)) return RLX_OK;
+    if (has_activation(rewrite, &found)) return RLX_OK;
     if (found.op == RLX_OP_MATMUL) {
         rlx_matmul_attrs attrs = *(const rlx_matmul_attrs *)rlx_rewrite_attrs(rewrite, found.node);
         attrs.activation = activation;
@@ -145,6 +173,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     rlx_op op = rlx_rewrite_op(rewrite, root);
     (void)user;
     if (op == RLX_OP_ADD) return visit_add(rewrite, root);
+    if (op == RLX_OP_MUL) return visit_mul(rewrite, root);
     if (op >= RLX_OP_ABS && op <= RLX_OP_CLIP) return visit_activation(rewrite, root);
     return RLX_OK;
 }

@@ -55,6 +55,10 @@ typedef struct rlx_op_info {
 const rlx_op_info *rlx_op_info_of(rlx_op op);
 /* Names of an enum field's values, and their number; NULL for other kinds. */
 const char *const *rlx_field_names(rlx_field_kind kind, uint32_t *out_count);
+/* Whether an output may be written over this input when both are the same elements at the same
+ * place: its kernels read each element of it for the last time just before they write that element.
+ */
+bool rlx_op_may_overwrite(rlx_op op, uint32_t input);
 bool rlx_attrs_equal(rlx_op op, const void *a, const void *b);
 uint64_t rlx_attrs_hash(rlx_op op, const void *attrs);
 

@@ -187,7 +187,7 @@ static bool is_same_place(const rlx_plan_slot *a, const rlx_plan_slot *b) {
 static bool may_be_in_place(const rlx_plan_step *step, uint32_t in, uint32_t out) {
     if (step->kind == RLX_STEP_COPY || step->op == RLX_OP_COPY) return true;
     if (step->op == RLX_OP_STATE_WRITE) return in == 0 && out == 0;
-    return (rlx_op_info_of(step->op)->flags & RLX_OPF_ELEMENTWISE) != 0;
+    return out == 0 && rlx_op_may_overwrite(step->op, in);
 }
 
 static rlx_status check_alias(const plan_check *check, const rlx_plan_step *step,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* act(alpha a b + bias + residual) over broadcast batches. One item is one tile of the output.
- * Operand tiles are copied to the stack in the accumulator's type, which is where transposes, odd
- * strides, 16-bit floats and weights in blocks are dealt with. */
+/* act(alpha a b + bias + residual), or act(alpha a b + bias) * residual, over broadcast batches.
+ * One item is one tile of the output. Operand tiles are copied to the stack in the accumulator's
+ * type, which is where transposes, odd strides, 16-bit floats and weights in blocks are dealt with.
+ */
 #include "ref/kernel.h"
 #include "ref/tile.h"
 
@@ -21,6 +22,7 @@ typedef struct matmul {
     int64_t bias_batch[RLX_MAX_RANK], residual_batch[RLX_MAX_RANK];
     int64_t a_m, a_k, b_k, b_n, out_m, out_n, bias_m, bias_n, residual_m, residual_n;
     double alpha;
+    bool gated;
     rlx_activation activation;
 } matmul;
 
@@ -105,6 +107,7 @@ static matmul make_matmul(const rlx_kernel_args *args) {
                  .residual = args->in_count > 3 ? &args->in[3] : &absent,
                  .out = &args->out[0],
                  .alpha = attrs->alpha == 0 ? 1 : attrs->alpha,
+                 .gated = attrs->gated,
                  .activation = attrs->activation};
     bool has_m = mm.a->rank > 1, has_n = mm.b->rank > 1;
     bool in_blocks = rlx_dtype_block_elements(mm.b->dtype) > 1;

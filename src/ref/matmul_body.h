@@ -46,7 +46,17 @@ static void WITH_TYPE(store_)(const matmul *mm, const tile_place *at, TYPE *acc)
             for (int64_t j = 0; j < at->columns; j++)
                 row[j] *= (TYPE)mm->alpha;
         }
-        WITH_TYPE(rlx_ref_finish_)(row, at->columns, bias, residual, &mm->activation);
+        if (mm->gated) {
+            TYPE factors[RLX_TILE_COLUMNS];
+            rlx_ref_addend none = {0};
+            WITH_TYPE(rlx_ref_finish_)(row, at->columns, bias, none, &mm->activation);
+            WITH_TYPE(rlx_ref_read_)
+            (residual.tensor, residual.offset, residual.stride, at->columns, factors);
+            for (int64_t j = 0; j < at->columns; j++)
+                row[j] *= factors[j];
+        } else {
+            WITH_TYPE(rlx_ref_finish_)(row, at->columns, bias, residual, &mm->activation);
+        }
         WITH_TYPE(rlx_ref_write_)
         (mm->out, at->out + m * mm->out_m + at->n * mm->out_n, mm->out_n, at->columns, row);
     }
