@@ -14,7 +14,6 @@
 RLX_BEGIN_DECLS
 
 typedef struct rlx_graph rlx_graph;
-typedef uint32_t rlx_value_id;
 typedef uint32_t rlx_node_id;
 
 /* `allocator` may be NULL. The graph is owned by the caller. */

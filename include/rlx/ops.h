@@ -81,8 +81,8 @@ typedef struct rlx_chain_attrs {
 
 typedef struct rlx_matmul_attrs {
     bool transpose_a, transpose_b; /* the last two axes */
-    bool gated;   /* the residual multiplies: act(alpha a b + bias) * residual */
-    double alpha; /* 0 means 1 */
+    bool gated;                    /* the residual multiplies: act(alpha a b + bias) * residual */
+    double alpha;                  /* 0 means 1 */
     rlx_dtype to; /* output dtype when has_to (i32 for 8-bit operands); else that of a */
     bool has_to;
     rlx_activation activation;

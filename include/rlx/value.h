@@ -10,6 +10,8 @@ RLX_BEGIN_DECLS
 /* No value, no node, no slot: an absent optional input or output. */
 #define RLX_NONE UINT32_MAX
 
+typedef uint32_t rlx_value_id;
+
 typedef enum rlx_value_kind {
     RLX_VALUE_INPUT = 0, /* given before each run */
     RLX_VALUE_PARAMETER, /* a weight: data from a source, read when a program is created */

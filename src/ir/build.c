@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adding nodes and blocks. A failed call leaves the graph as it was. */
+#include "ir/graph.h"
 #include "ir/infer.h"
 
 #include <string.h>

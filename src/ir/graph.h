@@ -7,17 +7,9 @@
 
 #include "base/vec.h"
 #include "ir/op.h"
+#include "ir/type.h"
 
 #include <rlx/graph.h>
-
-/* dtype + shape + extents: what a shape rule reads and writes. An extent is the i64 scalar value
- * that holds the true size of a dim at run time (at most the dim); RLX_NONE where the dim is exact.
- */
-typedef struct rlx_type {
-    rlx_dtype dtype;
-    rlx_shape shape;
-    rlx_value_id extents[RLX_MAX_RANK];
-} rlx_type;
 
 typedef struct rlx_value {
     const char *name; /* never NULL, unique */
@@ -83,17 +75,6 @@ static inline int64_t rlx_symbol_dim(uint32_t symbol) {
     return -1 - (int64_t)symbol;
 }
 
-/* Every dim is a number >= 0. */
-bool rlx_shape_is_known(const rlx_shape *shape);
-bool rlx_shape_equal(const rlx_shape *a, const rlx_shape *b);
-/* Elements of a known shape, overflow-checked (RLX_OUT_OF_BOUNDS). */
-RLX_WARN_UNUSED rlx_status rlx_shape_elements(const rlx_shape *shape, uint64_t *out_elements);
-/* Bytes of a value of this type in row-major order, rows of block types whole. */
-RLX_WARN_UNUSED rlx_status rlx_type_bytes(const rlx_type *type, uint64_t *out_bytes);
-/* "f32[1, 3, S]" into a caller's buffer, for messages. Returns `buffer`. */
-const char *rlx_type_text(const rlx_graph *graph, const rlx_type *type, char *buffer, size_t bytes);
-rlx_type rlx_type_make(rlx_dtype dtype, const int64_t *dims, uint32_t rank); /* no extents */
-
 /* Building blocks for importers and passes beyond the public API. */
 RLX_WARN_UNUSED rlx_status rlx_graph_new_value(rlx_graph *graph, const char *name,
                                                rlx_value_kind kind, rlx_value_id *out_value);
@@ -124,5 +105,11 @@ RLX_WARN_UNUSED rlx_status rlx_graph_clone(const rlx_graph *graph, const rlx_all
 void rlx_graph_count_uses(const rlx_graph *graph, uint32_t *counts);
 /* "node 'y' (matmul)": for messages; named by its first output. */
 const char *rlx_node_text(const rlx_graph *graph, rlx_node_id node, char *buffer, size_t bytes);
+
+/* Types one node from its inputs; RLX_OK without doing anything when an input is untyped or has an
+ * unknown or symbolic dim. Errors name the node. */
+RLX_WARN_UNUSED rlx_status rlx_graph_infer_node(rlx_graph *graph, rlx_node_id node);
+/* Types all values in block order, blocks of flow nodes included. */
+RLX_WARN_UNUSED rlx_status rlx_graph_infer(rlx_graph *graph);
 
 #endif

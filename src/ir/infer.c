@@ -2,6 +2,8 @@
 /* Drives the shape rules over a graph, and the helpers that rules share. */
 #include "ir/infer.h"
 
+#include "ir/graph.h"
+
 #include "ir/dtype.h"
 
 #include <stdio.h>
@@ -139,6 +141,7 @@ rlx_status rlx_graph_infer_node(rlx_graph *graph, rlx_node_id id) {
         }
         rlx_infer infer = {.graph = graph,
                            .node = node,
+                           .out_ids = node->outputs,
                            .op = node->op,
                            .attrs = node->attrs,
                            .in_count = node->input_count,

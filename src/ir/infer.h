@@ -5,23 +5,21 @@
 #ifndef RLX_IR_INFER_H
 #define RLX_IR_INFER_H
 
-#include "ir/graph.h"
+#include "ir/op.h"
+#include "ir/type.h"
+
+struct rlx_node;
 
 typedef struct rlx_infer {
-    const rlx_graph *graph; /* of flow ops: to look at blocks */
-    const rlx_node *node;   /* its outputs' ids, for rules whose outputs are extents of others */
+    const struct rlx_graph *graph; /* control flow only: its blocks; else may be NULL */
+    const struct rlx_node *node;   /* control flow only */
+    const rlx_value_id *out_ids;   /* for rules whose outputs are extents of others */
     rlx_op op;
     const void *attrs;
     uint32_t in_count, out_count;
     const rlx_type *const *in; /* NULL entries: absent */
     rlx_type *out;             /* out_count of them */
 } rlx_infer;
-
-/* Types one node from its inputs; RLX_OK without doing anything when an input is untyped or has an
- * unknown or symbolic dim. Errors name the node. */
-RLX_WARN_UNUSED rlx_status rlx_graph_infer_node(rlx_graph *graph, rlx_node_id node);
-/* Types all values in block order, blocks of flow nodes included. */
-RLX_WARN_UNUSED rlx_status rlx_graph_infer(rlx_graph *graph);
 
 /* Helpers for rules. */
 static inline bool rlx_infer_has(const rlx_infer *infer, uint32_t input) {
@@ -38,16 +36,18 @@ bool rlx_dtype_is_float(rlx_dtype dtype);   /* f64 .. f8 */
 bool rlx_dtype_is_integer(rlx_dtype dtype); /* signed or unsigned, not bool */
 
 /* One rule per family of ops.def. */
-#define RLX_RULES(X)                                                                               \
-    X(unary)                                                                                       \
-    X(logical_unary)                                                                               \
-    X(predicate)                                                                                   \
-    X(cast)                                                                                        \
-    X(binary) X(power) X(logical) X(compare) X(where) X(chain) X(matmul) X(conv) X(pool) X(reduce) \
-        X(arg) X(top_k) X(cumsum) X(softmax) X(norm) X(channel_norm) X(attention) X(rope)          \
-            X(gather) X(gather_elements) X(gather_nd) X(scatter) X(slice) X(concat) X(split)       \
-                X(pad) X(transpose) X(reshape) X(squeeze) X(expand) X(tile) X(nonzero)             \
-                    X(state_write) X(flow)
+#define RLX_RULES(X)                                                                            \
+    X(unary)                                                                                    \
+    X(logical_unary)                                                                            \
+    X(predicate)                                                                                \
+    X(cast)                                                                                     \
+    X(binary)                                                                                   \
+    X(power)                                                                                    \
+    X(logical) X(compare) X(where) X(chain) X(matmul) X(conv) X(pool) X(reduce) X(arg) X(top_k) \
+        X(cumsum) X(softmax) X(norm) X(channel_norm) X(attention) X(rope) X(gather)             \
+            X(gather_elements) X(gather_nd) X(scatter) X(slice) X(concat) X(split) X(pad)       \
+                X(transpose) X(reshape) X(squeeze) X(expand) X(tile) X(nonzero) X(state_write)  \
+                    X(flow)
 #define X(family) RLX_WARN_UNUSED rlx_status rlx_infer_##family(rlx_infer *infer);
 RLX_RULES(X)
 #undef X

@@ -144,7 +144,7 @@ static void print_node(rlx_printer *printer, const rlx_node *node, uint32_t dept
                     rlx_op_name(node->op));
     print_names(printer, node->inputs, node->input_count);
     rlx_text_append(&printer->text, ")", 1);
-    rlx_print_attrs(printer, node);
+    rlx_print_attrs(printer, node->op, node->attrs);
     if (node->blocks[0] != RLX_NONE) {
         print_flow(printer, node, depth);
     } else {

@@ -16,7 +16,7 @@ void rlx_print_name(rlx_text *text, const char *name);
 void rlx_print_value_name(rlx_printer *printer, rlx_value_id value);
 void rlx_print_list(rlx_printer *printer, const int64_t *items, uint32_t count);
 /* " name=value" for each attribute that is not at its default. */
-void rlx_print_attrs(rlx_printer *printer, const rlx_node *node);
+void rlx_print_attrs(rlx_printer *printer, rlx_op op, const void *attrs);
 /* "f32[1, S, n<=8]". */
 void rlx_print_type(rlx_printer *printer, const rlx_type *type);
 /* "[1, 2.5]", or hex("..") for block types. */

@@ -203,8 +203,8 @@ static void print_field(rlx_printer *printer, const rlx_op_info *info, const rlx
     }
 }
 
-void rlx_print_attrs(rlx_printer *printer, const rlx_node *node) {
-    const rlx_op_info *info = rlx_op_info_of(node->op);
+void rlx_print_attrs(rlx_printer *printer, rlx_op op, const void *attrs) {
+    const rlx_op_info *info = rlx_op_info_of(op);
     for (uint32_t i = 0; info != NULL && i < info->field_count; i++)
-        print_field(printer, info, &info->fields[i], node->attrs);
+        print_field(printer, info, &info->fields[i], attrs);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The graph verifier: accepts, or names the node, the rule and the values that break it. Passes run
  * it after each rewrite in debug builds; importers run it once. */
+#include "ir/graph.h"
 #include "ir/infer.h"
 
 typedef struct verifier {

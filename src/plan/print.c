@@ -115,7 +115,6 @@ static void print_jump(plan_printer *p, const rlx_plan_step *step) {
 }
 
 static void print_op(plan_printer *p, const rlx_plan_step *step) {
-    rlx_node node = {.op = step->op, .attrs = step->attrs};
     print_operands(p, step->operands_at + step->input_count, step->output_count);
     if (step->kind == RLX_STEP_COPY) {
         PRINT(p, " = copy of ");
@@ -126,7 +125,7 @@ static void print_op(plan_printer *p, const rlx_plan_step *step) {
     print_operands(p, step->operands_at, step->input_count);
     PRINT(p, ")");
     if (step->attrs != NULL && rlx_op_info_of(step->op) != NULL)
-        rlx_print_attrs(&p->printer, &node);
+        rlx_print_attrs(&p->printer, step->op, step->attrs);
 }
 
 static void print_workspace(plan_printer *p, const rlx_plan_step *step) {

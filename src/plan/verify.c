@@ -6,7 +6,7 @@
  * exists, and that it needs no more than the step's workspace. */
 #include "plan/verify.h"
 
-#include "ir/infer.h" /* the type that shape rules work on */
+#include "ir/type.h"
 
 enum { MOST_WORKERS = 65536, MOST_ALIGNMENT = 1 << 20 };
 

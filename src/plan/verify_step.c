@@ -142,14 +142,7 @@ static rlx_status check_types(plan_check *check, const rlx_op_info *info, const 
         }
         check->inputs[i] = operands[i] == RLX_NONE ? NULL : &check->types[i];
     }
-    rlx_node node = {.op = step->op,
-                     .attrs = step->attrs,
-                     .inputs = check->ids,
-                     .outputs = check->ids + in_count,
-                     .input_count = in_count,
-                     .output_count = out_count,
-                     .blocks = {RLX_NONE, RLX_NONE}};
-    rlx_infer infer = {.node = &node,
+    rlx_infer infer = {.out_ids = check->ids + in_count,
                        .op = step->op,
                        .attrs = step->attrs,
                        .in_count = in_count,
@@ -158,9 +151,8 @@ static rlx_status check_types(plan_check *check, const rlx_op_info *info, const 
                        .out = outputs};
     RLX_TRY(info->infer(&infer));
     for (uint32_t i = 0; i < out_count; i++) {
-        if (node.outputs[i] != RLX_NONE) {
-            RLX_TRY(compare_type(check, node.outputs[i], &outputs[i]));
-        }
+        uint32_t slot = operands[in_count + i];
+        if (slot != RLX_NONE) RLX_TRY(compare_type(check, slot, &outputs[i]));
     }
     return RLX_OK;
 }

@@ -3,6 +3,7 @@
  */
 #include "support/support.h"
 
+#include "ir/graph.h"
 #include "ir/infer.h"
 
 typedef struct fixture {

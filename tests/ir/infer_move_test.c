@@ -3,6 +3,7 @@
  * That accepted shapes are right is tested with the kernels (tests/ref). */
 #include "support/support.h"
 
+#include "ir/graph.h"
 #include "ir/infer.h"
 
 enum { MOST = 8 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ref/dense.h"
+#include "ir/graph.h"
 
 #include "ir/dtype.h"
 

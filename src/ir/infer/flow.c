@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shape rules of control flow and of writes to state: what yields must look like, how many rows a
  * loop can stack, and which value becomes the extent of another output. */
+#include "ir/graph.h"
 #include "ir/infer/movement.h"
 
 /* The rows of a write lie inside the state on every axis but `axis`, where they must fit. */
@@ -42,11 +43,11 @@ rlx_status rlx_infer_state_write(rlx_infer *infer) {
     }
     RLX_TRY(rlx_infer_axis(attrs->axis, state->shape.rank, &axis));
     RLX_TRY(check_rows(infer, axis));
-    if (infer->node->outputs[1] == RLX_NONE) {
+    if (infer->out_ids[1] == RLX_NONE) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "state_write without its length output");
     }
     infer->out[0] = *state;
-    infer->out[0].extents[axis] = attrs->wrap ? RLX_NONE : infer->node->outputs[1];
+    infer->out[0].extents[axis] = attrs->wrap ? RLX_NONE : infer->out_ids[1];
     infer->out[1] = rlx_type_make(RLX_DTYPE_I64, NULL, 0);
     return RLX_OK;
 }
@@ -94,7 +95,7 @@ static rlx_status join_extents(const rlx_infer *infer, const rlx_block *then_blo
     if (then_extent == RLX_NONE && else_extent == RLX_NONE) return RLX_OK;
     for (uint32_t i = 0; i < then_block->yield_count; i++) {
         if (then_block->yields[i] != then_extent || else_block->yields[i] != else_extent) continue;
-        *out_extent = infer->node->outputs[i];
+        *out_extent = infer->out_ids[i];
         if (*out_extent != RLX_NONE) return RLX_OK;
     }
     if (then_extent == else_extent) {
@@ -268,7 +269,7 @@ static rlx_status infer_loop(rlx_infer *infer) {
     RLX_TRY(check_steering(infer, body));
     RLX_TRY(loop_bound(infer, &bound));
     if (has_count) {
-        count = infer->node->outputs[carried + scanned];
+        count = infer->out_ids[carried + scanned];
         infer->out[carried + scanned] = rlx_type_make(RLX_DTYPE_I64, NULL, 0);
     }
     for (uint32_t i = 0; i < carried; i++) {

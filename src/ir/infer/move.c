@@ -225,12 +225,12 @@ rlx_status rlx_infer_nonzero(rlx_infer *infer) {
     if (elements > INT64_MAX) {
         return RLX_FAIL(RLX_OUT_OF_BOUNDS, "nonzero of %" PRIu64 " elements", elements);
     }
-    if (infer->node->outputs[1] == RLX_NONE) {
+    if (infer->out_ids[1] == RLX_NONE) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "nonzero without its count output");
     }
     int64_t dims[2] = {(int64_t)in->shape.rank, (int64_t)elements};
     RLX_TRY(rlx_infer_set(infer, 0, RLX_DTYPE_I64, dims, 2));
     RLX_TRY(rlx_infer_set(infer, 1, RLX_DTYPE_I64, NULL, 0));
-    infer->out[0].extents[1] = infer->node->outputs[1];
+    infer->out[0].extents[1] = infer->out_ids[1];
     return RLX_OK;
 }
