@@ -382,6 +382,23 @@ rlx_status rlx_rewrite_cast(rlx_rewrite *rewrite, rlx_node_id anchor, rlx_value_
     return rlx_rewrite_insert(rewrite, anchor, RLX_OP_CAST, &attrs, &value, 1, out_value);
 }
 
+rlx_status rlx_rewrite_take_output(rlx_rewrite *rewrite, rlx_node_id id, rlx_value_id value) {
+    rlx_graph *graph = rewrite->graph;
+    rlx_node_id old = graph->values.items[value].producer;
+    rlx_value_id *outputs = NULL;
+    RLX_TRY(rlx_scratch_array(&graph->memory, 2, sizeof *outputs, (void **)&outputs));
+    outputs[0] = graph->nodes.items[id].outputs[0];
+    outputs[1] = value;
+    graph->nodes.items[id].outputs = outputs;
+    graph->nodes.items[id].output_count = 2;
+    graph->values.items[value].producer = id;
+    graph->values.items[value].producer_output = 1;
+    graph->nodes.items[old].is_dead = true;
+    for (uint32_t i = 0; i < graph->nodes.items[old].input_count; i++)
+        release(rewrite, rlx_rewrite_input(rewrite, old, i));
+    return RLX_OK;
+}
+
 /* Gives output `from`'s place to `to`, which has the same type. */
 static void take_over(rlx_rewrite *rewrite, rlx_value_id from, rlx_value_id to) {
     rlx_graph *graph = rewrite->graph;

@@ -100,6 +100,11 @@ RLX_WARN_UNUSED rlx_status rlx_rewrite_constant(rlx_rewrite *rewrite, rlx_dtype 
 RLX_WARN_UNUSED rlx_status rlx_rewrite_cast(rlx_rewrite *rewrite, rlx_node_id anchor,
                                             rlx_value_id value, rlx_dtype to,
                                             rlx_value_id *out_value);
+/* Gives `node` another output, number 1: `value`, so far the only output of a node of the same
+ * block and in use, is computed by `node` from now on, and its old producer dies. The caller has
+ * checked that nothing before `node` uses it. */
+RLX_WARN_UNUSED rlx_status rlx_rewrite_take_output(rlx_rewrite *rewrite, rlx_node_id node,
+                                                   rlx_value_id value);
 /* Removes a node with one output that equals `by` in type and content. Where the output's name must
  * live on (a model output), `by`'s producer takes the output over; where neither works the node
  * stays. */
