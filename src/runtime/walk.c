@@ -140,8 +140,8 @@ static rlx_status run_item(rlx_exec *exec, const rlx_exec_item *item, uint32_t *
     return check_fault(exec);
 }
 
-static rlx_status after_item(rlx_exec *exec, const rlx_exec_item *item, rlx_step_fn after,
-                             void *user) {
+static rlx_status after_item(rlx_exec *exec, const rlx_exec_item *item, bool goes_back,
+                             rlx_step_fn after, void *user) {
     if (after != NULL && item->kind != RLX_STEP_JUMP) {
         rlx_step_info info;
         RLX_TRY(rlx_exec_step(exec, item->first_step, &info));
@@ -149,7 +149,9 @@ static rlx_status after_item(rlx_exec *exec, const rlx_exec_item *item, rlx_step
             return RLX_FAIL(RLX_CANCELLED, "cancelled after step %u", item->first_step);
         }
     }
-    return exec->options.poison ? rlx_exec_poison_step(exec, item->first_step) : RLX_OK;
+    /* The last step of what lives across a jump back is that jump: it dies when the loop ends. */
+    if (!exec->options.poison || goes_back) return RLX_OK;
+    return rlx_exec_poison_step(exec, item->first_step);
 }
 
 static rlx_status walk(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *user) {
@@ -162,7 +164,7 @@ static rlx_status walk(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *
         uint32_t next = at + 1;
         RLX_TRY(check_cancel(exec, entry, item));
         RLX_TRY(run_item(exec, item, &next));
-        RLX_TRY(after_item(exec, item, after, user));
+        RLX_TRY(after_item(exec, item, next <= at, after, user));
         at = next;
     }
     return RLX_OK;
