@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs every op case below a folder and compares what comes out.
  *
- *     test_ops [FOLDER [PART]]    default "cases"; only cases whose path contains PART
+ *     test_ops [ENGINE [FOLDER [PART]]]
+ *
+ * ENGINE is one of engine.h ("oracle" by default), FOLDER "cases" by default; only cases whose path
+ * contains PART.
  */
 #include "ops/case.h"
+#include "ops/engine.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -36,16 +40,18 @@ static rlx_status check_outputs(const rlx_case *self, uint32_t run, rlx_test_arr
 }
 
 /* One run; RLX_NOT_FOUND when the case has no inputs for it. */
-static rlx_status run_once(const rlx_case *self, uint32_t run, rlx_test_oracle **oracle) {
+static rlx_status run_once(const rlx_case *self, const char *engine_name, uint32_t run,
+                           rlx_engine **engine) {
     rlx_test_array inputs[RLX_CASE_MAX_ARRAYS] = {0}, outputs[RLX_CASE_MAX_ARRAYS] = {0};
     rlx_type types[RLX_CASE_MAX_ARRAYS];
     uint32_t count = input_types(self->model, types), output_count = self->model->outputs.count;
     if (output_count > RLX_CASE_MAX_ARRAYS)
         return RLX_FAIL(RLX_UNSUPPORTED, "a case with %u outputs", output_count);
     RLX_TRY(rlx_case_arrays(self, true, run, types, count, inputs));
-    rlx_status status =
-        *oracle == NULL ? rlx_test_oracle_create(self->model, inputs, count, oracle) : RLX_OK;
-    if (status == RLX_OK) status = rlx_test_oracle_run(*oracle, inputs, count, outputs);
+    rlx_status status = RLX_OK;
+    if (*engine == NULL)
+        status = rlx_engine_create(engine_name, self->model, inputs, count, engine);
+    if (status == RLX_OK) status = rlx_engine_run(*engine, inputs, count, outputs, output_count);
     if (status == RLX_OK) {
         status = check_outputs(self, run, outputs);
         rlx_case_free_arrays(outputs, output_count);
@@ -55,29 +61,29 @@ static rlx_status run_once(const rlx_case *self, uint32_t run, rlx_test_oracle *
     return status == RLX_NOT_FOUND ? RLX_DIFFERS : status;
 }
 
-static rlx_status run_all(const rlx_case *self) {
-    rlx_test_oracle *oracle = NULL;
+static rlx_status run_all(const rlx_case *self, const char *engine_name) {
+    rlx_engine *engine = NULL;
     rlx_status status = RLX_OK;
     bool has_inputs = false;
     for (uint32_t i = 0; i < self->model->values.count; i++)
         has_inputs = has_inputs || self->model->values.items[i].kind == RLX_VALUE_INPUT;
     for (uint32_t run = 0; status == RLX_OK; run++) {
-        status = run_once(self, run, &oracle);
+        status = run_once(self, engine_name, run, &engine);
         if (status == RLX_NOT_FOUND && run > 0) {
             status = RLX_OK;
             break;
         }
         if (!has_inputs) break;
     }
-    rlx_test_oracle_destroy(oracle);
+    rlx_engine_destroy(engine);
     return status;
 }
 
-static rlx_status run_case(const char *folder) {
+static rlx_status run_case(const char *folder, const char *engine_name) {
     rlx_case self = {0};
     char message[RLX_ERROR_TEXT_BYTES];
     RLX_TRY(rlx_case_open(folder, &self));
-    rlx_status status = self.model != NULL ? run_all(&self) : RLX_INVALID_GRAPH;
+    rlx_status status = self.model != NULL ? run_all(&self, engine_name) : RLX_INVALID_GRAPH;
     if (self.error[0] != 0) {
         snprintf(message, sizeof message, "%s", status != RLX_OK ? rlx_last_error() : "");
         if (strstr(message, self.error) != NULL) {
@@ -92,7 +98,7 @@ static rlx_status run_case(const char *folder) {
 }
 
 typedef struct tally {
-    const char *part;
+    const char *engine, *part;
     uint32_t passed, failed;
 } tally;
 
@@ -102,7 +108,7 @@ static void walk(const char *folder, uint32_t depth, tally *tally) {
     snprintf(path, sizeof path, "%s/model.rlx", folder);
     if (access(path, R_OK) == 0) {
         if (tally->part != NULL && strstr(folder, tally->part) == NULL) return;
-        rlx_status status = run_case(folder);
+        rlx_status status = run_case(folder, tally->engine);
         if (status != RLX_OK) printf("%s: %s\n", folder, rlx_last_error());
         tally->passed += status == RLX_OK;
         tally->failed += status != RLX_OK;
@@ -120,8 +126,9 @@ static void walk(const char *folder, uint32_t depth, tally *tally) {
 }
 
 int main(int argument_count, char **arguments) {
-    tally tally = {.part = argument_count > 2 ? arguments[2] : NULL};
-    walk(argument_count > 1 ? arguments[1] : "cases", 0, &tally);
-    printf("%u cases passed, %u failed\n", tally.passed, tally.failed);
+    tally tally = {.engine = argument_count > 1 ? arguments[1] : "oracle",
+                   .part = argument_count > 3 ? arguments[3] : NULL};
+    walk(argument_count > 2 ? arguments[2] : "cases", 0, &tally);
+    printf("%s: %u cases passed, %u failed\n", tally.engine, tally.passed, tally.failed);
     return tally.failed > 0 || tally.passed == 0;
 }

@@ -179,8 +179,9 @@ static rlx_status tensor_of(const rlx_test_oracle *oracle, rlx_value_id id, rlx_
 }
 
 static rlx_status run_kernel(const rlx_kernel *kernel, rlx_kernel_args *args) {
-    static const char *const codes[] = {"none", "index outside its axis", "division by zero",
-                                        "state written past its end", "past its bound"};
+    static const char *const codes[] = {
+        "no fault", "index out of range", "integer division by zero, dividend",
+        "state written past its end, position", "size or count past its bound"};
     rlx_fault fault = {0};
     args->fault = &fault;
     uint64_t bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(args) : 0;
@@ -190,7 +191,7 @@ static rlx_status run_kernel(const rlx_kernel *kernel, rlx_kernel_args *args) {
     if (items > 0) kernel->run(args, 0, items);
     free(args->workspace);
     if (fault.claim == 0) return RLX_OK;
-    return RLX_FAIL(RLX_FAULT, "%s (%" PRId64 ")", codes[fault.code], fault.value);
+    return RLX_FAIL(RLX_FAULT, "%s: %" PRId64, codes[fault.code], fault.value);
 }
 
 static rlx_status run_plain(rlx_test_oracle *oracle, rlx_node_id id, const rlx_node *node) {
@@ -293,7 +294,7 @@ static rlx_status run_loop(rlx_test_oracle *oracle, const rlx_node *node) {
         copy_value(oracle, body->inputs[1 + i], node->inputs[2 + i]);
     for (; count < trips && goes_on; count++) {
         if (attrs->bound > 0 && count == attrs->bound)
-            return RLX_FAIL(RLX_FAULT, "past its bound (%" PRId64 ")", attrs->bound);
+            return RLX_FAIL(RLX_FAULT, "size or count past its bound: %" PRId64, attrs->bound);
         memcpy(oracle->data[body->inputs[0]], &count, sizeof count);
         RLX_TRY(run_block(oracle, node->blocks[0]));
         goes_on = scalar_of(oracle, body->yields[0]) != 0;
