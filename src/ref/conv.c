@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-enum { X = RLX_MAX_SPATIAL - 1 }; /* the innermost spatial axis */
+enum {
+    X = RLX_MAX_SPATIAL - 1, /* the innermost spatial axis */
+    MEETINGS = 128           /* (tap, segment) pairs that are looked up instead of found again */
+};
 
 /* Spatial axes are always 3; missing ones in front are 1 wide. */
 typedef struct conv {
@@ -57,6 +60,19 @@ static kernel_tap tap_of(const conv *cv, int64_t index) {
     return tap;
 }
 
+/* The next tap in row-major order; after the last the first. */
+static void step_tap(const conv *cv, kernel_tap *tap) {
+    for (int i = X; i >= 0; i--) {
+        if (++tap->at[i] < cv->axes[i].kernel) return;
+        tap->at[i] = 0;
+    }
+}
+
+/* Division that knows the common divisor. */
+static int64_t divide(int64_t a, int64_t b) {
+    return b == 1 ? a : a / b;
+}
+
 /* The input index that tap meets at output position `o`; -1 for none. */
 static int64_t input_at(const conv *cv, int axis, int64_t o, int64_t tap) {
     const rlx_window *window = &cv->axes[axis];
@@ -73,10 +89,10 @@ static int64_t input_at(const conv *cv, int axis, int64_t o, int64_t tap) {
 
 /* Along a row of conv: position j meets input start + j * stride. */
 static meeting meet_row(const rlx_window *window, int64_t start, int64_t count) {
-    int64_t first = start < 0 ? rlx_ref_divide_up(-start, window->stride) : 0;
+    int64_t first = start < 0 ? divide(-start + window->stride - 1, window->stride) : 0;
     int64_t end = start >= window->in
                       ? 0
-                      : rlx_ref_least(count, (window->in - 1 - start) / window->stride + 1);
+                      : rlx_ref_least(count, divide(window->in - 1 - start, window->stride) + 1);
     meeting met = {.first = first, .step = 1, .count = end > first ? end - first : 0};
     met.offset = start + first * window->stride;
     met.stride = window->stride;
@@ -114,6 +130,19 @@ static meeting meet(const conv *cv, const segment *part, const kernel_tap *tap) 
     met.offset = offset + met.offset * cv->x_strides[X];
     met.stride *= cv->x_strides[X];
     return met;
+}
+
+/* The meetings of `count` taps from `first` on with every segment, [tap][segment]. Returns `out`.
+ */
+static const meeting *meet_all(const conv *cv, const conv_place *at, int64_t first, int64_t count,
+                               meeting *out) {
+    kernel_tap tap = {{0}};
+    if (first != 0) tap = tap_of(cv, first);
+    for (int64_t i = 0; i < count; i++, step_tap(cv, &tap)) {
+        for (int64_t j = 0; j < at->segment_count; j++)
+            out[i * at->segment_count + j] = meet(cv, &at->segments[j], &tap);
+    }
+    return out;
 }
 
 /* How many weights from depth step k on lie side by side. */

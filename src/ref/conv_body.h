@@ -5,25 +5,23 @@
 #define PASTE(a, b)     PASTE_(a, b)
 #define WITH_TYPE(name) PASTE(name, SUFFIX)
 
-/* The inputs that tap `tap` of channel `c` meets at the tile's positions; 0 in the padding. */
+/* The inputs that a tap of channel `c` meets at the tile's positions; 0 in the padding. `met` has
+ * one entry per segment. */
 static void WITH_TYPE(pack_tap_)(const conv *cv, const conv_place *at, int64_t c,
-                                 const kernel_tap *tap, TYPE *row) {
+                                 const meeting *met, TYPE *row) {
     TYPE some[RLX_TILE_COLUMNS];
     int64_t base = at->x + c * cv->x->strides[1];
     memset(row, 0, RLX_TILE_COLUMNS * sizeof *row);
     for (int64_t i = 0; i < at->segment_count; i++) {
-        const segment *part = &at->segments[i];
-        meeting met = meet(cv, part, tap);
-        if (met.count == 0) continue;
-        int64_t from = base + met.offset;
-        if (met.step == 1) {
-            WITH_TYPE(rlx_ref_read_)
-            (cv->x, from, met.stride, met.count, row + part->column + met.first);
+        TYPE *to = row + at->segments[i].column + met[i].first;
+        if (met[i].count == 0) continue;
+        if (met[i].step == 1) {
+            WITH_TYPE(rlx_ref_read_)(cv->x, base + met[i].offset, met[i].stride, met[i].count, to);
             continue;
         }
-        WITH_TYPE(rlx_ref_read_)(cv->x, from, met.stride, met.count, some);
-        for (int64_t j = 0; j < met.count; j++)
-            row[part->column + met.first + j * met.step] = some[j];
+        WITH_TYPE(rlx_ref_read_)(cv->x, base + met[i].offset, met[i].stride, met[i].count, some);
+        for (int64_t j = 0; j < met[i].count; j++)
+            to[j * met[i].step] = some[j];
     }
 }
 
@@ -63,14 +61,20 @@ static void WITH_TYPE(tile_)(const conv *cv, const conv_place *at) {
     TYPE acc[ROWS * RLX_TILE_COLUMNS] = {0};
     TYPE a[ROWS * RLX_TILE_DEPTH];
     TYPE b[RLX_TILE_DEPTH * RLX_TILE_COLUMNS];
+    meeting all[MEETINGS];
+    bool all_known = cv->taps <= MEETINGS / at->segment_count;
+    int64_t c = 0, tap = 0;
+    if (all_known) meet_all(cv, at, 0, cv->taps, all);
     for (int64_t k = 0; k < cv->depth; k += RLX_TILE_DEPTH) {
         int64_t depth = rlx_ref_least(RLX_TILE_DEPTH, cv->depth - k);
         WITH_TYPE(pack_weights_)(cv, at, k, depth, a);
         for (int64_t j = 0; j < depth; j++) {
-            kernel_tap tap = tap_of(cv, (k + j) % cv->taps);
-            WITH_TYPE(pack_tap_)(cv, at, (k + j) / cv->taps, &tap, b + j * RLX_TILE_COLUMNS);
+            const meeting *met =
+                all_known ? all + tap * at->segment_count : meet_all(cv, at, tap, 1, all);
+            WITH_TYPE(pack_tap_)(cv, at, c, met, b + j * RLX_TILE_COLUMNS);
+            if (++tap == cv->taps) tap = 0, c++;
         }
-        WITH_TYPE(rlx_ref_tile_)(acc, a, depth, b, at->rows, depth);
+        WITH_TYPE(rlx_ref_tile_)(acc, a, depth, b, RLX_TILE_COLUMNS, at->rows, depth);
     }
     WITH_TYPE(store_)(cv, at, acc);
 }

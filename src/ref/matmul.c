@@ -34,24 +34,28 @@ typedef struct tile_place {
 
 #define TYPE   float
 #define SUFFIX f32
+#define NATIVE RLX_DTYPE_F32
 #define ROWS   RLX_TILE_ROWS
 #define DEPTH  RLX_TILE_DEPTH_BLOCK
 #include "ref/matmul_body.h"
 
 #define TYPE   double
 #define SUFFIX f64
+#define NATIVE RLX_DTYPE_F64
 #define ROWS   RLX_TILE_ROWS_WIDE
 #define DEPTH  RLX_TILE_DEPTH
 #include "ref/matmul_body.h"
 
 #define TYPE   uint32_t
 #define SUFFIX u32
+#define NATIVE RLX_DTYPE_U32
 #define ROWS   RLX_TILE_ROWS
 #define DEPTH  RLX_TILE_DEPTH
 #include "ref/matmul_body.h"
 
 #define TYPE   uint64_t
 #define SUFFIX u64
+#define NATIVE RLX_DTYPE_U64
 #define ROWS   RLX_TILE_ROWS_WIDE
 #define DEPTH  RLX_TILE_DEPTH
 #include "ref/matmul_body.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One output tile of a matmul for one accumulator type. Included by matmul.c once per type, with
- * TYPE, SUFFIX and ROWS defined; not a header of its own. */
+ * TYPE, SUFFIX, NATIVE (its dtype), ROWS and DEPTH defined; not a header of its own. */
 #define PASTE_(a, b)    a##b
 #define PASTE(a, b)     PASTE_(a, b)
 #define WITH_TYPE(name) PASTE(name, SUFFIX)
@@ -62,18 +62,48 @@ static void WITH_TYPE(store_)(const matmul *mm, const tile_place *at, TYPE *acc)
     }
 }
 
+/* Few rows: no tile of b is made. What is not of TYPE is decoded four columns at a time. */
+static void WITH_TYPE(thin_columns_)(const matmul *mm, const tile_place *at, int64_t base,
+                                     const TYPE *a, int64_t depth, TYPE *acc) {
+    TYPE room[4][DEPTH];
+    const TYPE *columns[4];
+    for (int64_t j = 0; j < at->columns; j += 4) {
+        for (int64_t r = 0; r < 4; r++) {
+            /* Past the end the last column is used again; its sums are not stored. */
+            int64_t from = base + rlx_ref_least(j + r, at->columns - 1) * mm->b_n;
+            columns[r] = room[r];
+            if (mm->b->dtype == NATIVE) {
+                columns[r] = (const TYPE *)mm->b->data + from;
+            } else {
+                WITH_TYPE(rlx_ref_read_)(mm->b, from, 1, depth, room[r]);
+            }
+        }
+        WITH_TYPE(rlx_ref_columns_)(acc + j, a, depth, columns, at->rows, depth);
+    }
+}
+
 static void WITH_TYPE(tile_)(const matmul *mm, const tile_place *at) {
     TYPE acc[ROWS * RLX_TILE_COLUMNS] = {0};
     TYPE a[ROWS * RLX_TILE_DEPTH];
     TYPE b[DEPTH * RLX_TILE_COLUMNS];
+    bool is_thin = at->rows <= 4;
     for (int64_t k = 0; k < mm->k; k += mm->depth) {
         int64_t depth = rlx_ref_least(mm->depth, mm->k - k);
+        int64_t base = at->b + k * mm->b_k + at->n * mm->b_n;
         for (int64_t i = 0; i < at->rows; i++) {
             WITH_TYPE(rlx_ref_read_)
             (mm->a, at->a + (at->m + i) * mm->a_m + k * mm->a_k, mm->a_k, depth, a + i * depth);
         }
-        WITH_TYPE(pack_b_)(mm, at->b + k * mm->b_k + at->n * mm->b_n, at->columns, depth, b);
-        WITH_TYPE(rlx_ref_tile_)(acc, a, depth, b, at->rows, depth);
+        if (is_thin && mm->b_k == 1) {
+            WITH_TYPE(thin_columns_)(mm, at, base, a, depth, acc);
+        } else if (is_thin && mm->b_n == 1 && mm->b->dtype == NATIVE &&
+                   at->columns == RLX_TILE_COLUMNS) {
+            WITH_TYPE(rlx_ref_tile_)
+            (acc, a, depth, (const TYPE *)mm->b->data + base, mm->b_k, at->rows, depth);
+        } else {
+            WITH_TYPE(pack_b_)(mm, base, at->columns, depth, b);
+            WITH_TYPE(rlx_ref_tile_)(acc, a, depth, b, RLX_TILE_COLUMNS, at->rows, depth);
+        }
     }
     WITH_TYPE(store_)(mm, at, acc);
 }
@@ -83,5 +113,6 @@ static void WITH_TYPE(tile_)(const matmul *mm, const tile_place *at) {
 #undef WITH_TYPE
 #undef TYPE
 #undef SUFFIX
+#undef NATIVE
 #undef ROWS
 #undef DEPTH

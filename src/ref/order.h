@@ -32,6 +32,10 @@ static inline uint64_t rlx_ref_key(const rlx_tensor *tensor, int64_t offset, uin
 /* Copies one element between tensors of the same dtype (whole bytes). */
 static inline void rlx_ref_copy_element(const rlx_tensor *to, int64_t to_offset,
                                         const rlx_tensor *from, int64_t from_offset) {
+    if (to->dtype == RLX_DTYPE_F32) {
+        memcpy((float *)to->data + to_offset, (const float *)from->data + from_offset, 4);
+        return;
+    }
     size_t bytes = rlx_dtype_row_of(to->dtype)->block_bytes;
     memcpy((char *)to->data + to_offset * (int64_t)bytes,
            (const char *)from->data + from_offset * (int64_t)bytes, bytes);

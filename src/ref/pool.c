@@ -5,7 +5,7 @@
 #include "ref/kernel.h"
 #include "ref/order.h"
 
-enum { X = RLX_MAX_SPATIAL - 1 };
+enum { X = RLX_MAX_SPATIAL - 1, CHUNK = 64 };
 
 /* Spatial axes are always 3; missing ones in front are 1 wide. */
 typedef struct pool {
@@ -19,7 +19,7 @@ typedef struct pool {
 typedef struct window_cover {
     int64_t first[RLX_MAX_SPATIAL]; /* input index of the first tap that meets one */
     int64_t count[RLX_MAX_SPATIAL];
-    int64_t padded; /* taps that lie in the input or its declared padding */
+    int64_t padded[RLX_MAX_SPATIAL]; /* taps that lie in the input or its declared padding */
 } window_cover;
 
 static pool make_pool(const rlx_kernel_args *args) {
@@ -44,88 +44,107 @@ static pool make_pool(const rlx_kernel_args *args) {
     return pl;
 }
 
-/* How many of the taps start, start + dilation, ... lie in [0, limit) from `*first` on. */
-static int64_t taps_within(const rlx_window *window, int64_t start, int64_t limit, int64_t *first) {
-    int64_t skipped = start < 0 ? rlx_ref_divide_up(-start, window->dilation) : 0;
-    *first = start + skipped * window->dilation;
-    if (skipped >= window->kernel || *first >= limit) return 0;
-    return rlx_ref_least(window->kernel - skipped, (limit - 1 - *first) / window->dilation + 1);
+/* Division that knows the common divisor. */
+static int64_t divide(int64_t a, int64_t b) {
+    return b == 1 ? a : a / b;
 }
 
-static window_cover cover_of(const pool *pl, const int64_t *at) {
-    window_cover cover = {.padded = 1};
-    for (int i = 0; i < RLX_MAX_SPATIAL; i++) {
-        const rlx_window *window = &pl->axes[i];
-        int64_t unused, start = at[i] * window->stride;
-        cover.count[i] = taps_within(window, start - window->begin, window->in, &cover.first[i]);
-        cover.padded *=
-            taps_within(window, start, window->begin + window->in + window->end, &unused);
+/* How many of the taps start, start + dilation, ... lie in [0, limit) from `*first` on. */
+static int64_t taps_within(const rlx_window *window, int64_t start, int64_t limit, int64_t *first) {
+    int64_t skipped = start < 0 ? divide(-start + window->dilation - 1, window->dilation) : 0;
+    *first = start + skipped * window->dilation;
+    if (skipped >= window->kernel || *first >= limit) return 0;
+    return rlx_ref_least(window->kernel - skipped,
+                         divide(limit - 1 - *first, window->dilation) + 1);
+}
+
+static void cover_axis(const pool *pl, int axis, int64_t at, window_cover *cover) {
+    const rlx_window *window = &pl->axes[axis];
+    int64_t unused, start = at * window->stride;
+    cover->count[axis] =
+        taps_within(window, start - window->begin, window->in, &cover->first[axis]);
+    if (!pl->counts_pad) return;
+    cover->padded[axis] =
+        taps_within(window, start, window->begin + window->in + window->end, &unused);
+}
+
+/* The sum along one row of taps. */
+static double sum_row(const pool *pl, int64_t offset, int64_t count) {
+    int64_t stride = pl->axes[X].dilation * pl->x_strides[X];
+    double chunk[CHUNK], sum = 0;
+    for (int64_t i = 0; i < count; i += CHUNK) {
+        int64_t some = rlx_ref_least(CHUNK, count - i);
+        rlx_ref_read_f64(pl->x, offset + i * stride, stride, some, chunk);
+        for (int64_t j = 0; j < some; j++)
+            sum += chunk[j];
     }
-    return cover;
+    return sum;
 }
 
 static double average(const pool *pl, int64_t base, const window_cover *cover) {
-    int64_t taken = cover->count[0] * cover->count[1] * cover->count[2];
+    int64_t taken = cover->count[0] * cover->count[1] * cover->count[X];
     double sum = 0;
-    for (int64_t z = 0; z < cover->count[0]; z++) {
-        for (int64_t y = 0; y < cover->count[1]; y++) {
-            int64_t offset = base +
-                             (cover->first[0] + z * pl->axes[0].dilation) * pl->x_strides[0] +
-                             (cover->first[1] + y * pl->axes[1].dilation) * pl->x_strides[1] +
-                             cover->first[X] * pl->x_strides[X];
-            for (int64_t x = 0; x < cover->count[X]; x++) {
-                double value;
-                rlx_ref_read_f64(pl->x, offset, 1, 1, &value);
-                sum += value;
-                offset += pl->axes[X].dilation * pl->x_strides[X];
-            }
-        }
-    }
-    int64_t count = pl->counts_pad ? cover->padded : taken;
-    return count == 0 ? 0 : sum / (double)count;
-}
-
-/* The place of the largest element (the first of equals; NaN is largest) as an offset from the
- * plane's, and its index in the plane; -1 when nothing is covered. */
-static int64_t find_largest(const pool *pl, int64_t base, const window_cover *cover,
-                            int64_t *out_offset) {
-    int64_t best = -1;
-    uint64_t best_key = 0;
     for (int64_t z = 0; z < cover->count[0]; z++) {
         int64_t iz = cover->first[0] + z * pl->axes[0].dilation;
         for (int64_t y = 0; y < cover->count[1]; y++) {
             int64_t iy = cover->first[1] + y * pl->axes[1].dilation;
             int64_t row = base + iz * pl->x_strides[0] + iy * pl->x_strides[1];
-            for (int64_t x = 0; x < cover->count[X]; x++) {
-                int64_t ix = cover->first[X] + x * pl->axes[X].dilation;
-                uint64_t key = rlx_ref_key(pl->x, row + ix * pl->x_strides[X], UINT64_MAX);
-                if (best >= 0 && key <= best_key) continue;
-                best_key = key;
-                best = (iz * pl->axes[1].in + iy) * pl->axes[X].in + ix;
-                *out_offset = row + ix * pl->x_strides[X];
-            }
+            sum += sum_row(pl, row + cover->first[X] * pl->x_strides[X], cover->count[X]);
+        }
+    }
+    int64_t padded = cover->padded[0] * cover->padded[1] * cover->padded[X];
+    int64_t count = pl->counts_pad ? padded : taken;
+    return count == 0 ? 0 : sum / (double)count;
+}
+
+/* The best element so far. */
+typedef struct largest {
+    uint64_t key;
+    int64_t index;  /* in the plane; -1: none */
+    int64_t offset; /* in x */
+} largest;
+
+static void look_at_row(const pool *pl, int64_t row, int64_t row_index, const window_cover *cover,
+                        largest *best) {
+    int64_t step = pl->axes[X].dilation, stride = pl->x_strides[X];
+    int64_t ix = cover->first[X], end = ix + cover->count[X] * step;
+    for (; ix < end; ix += step) {
+        uint64_t key = rlx_ref_key(pl->x, row + ix * stride, UINT64_MAX);
+        if (best->index >= 0 && key <= best->key) continue;
+        *best = (largest){key, row_index + ix, row + ix * stride};
+    }
+}
+
+/* The first of the largest elements; NaN is largest. */
+static largest find_largest(const pool *pl, int64_t base, const window_cover *cover) {
+    largest best = {0, -1, 0};
+    for (int64_t z = 0; z < cover->count[0]; z++) {
+        int64_t iz = cover->first[0] + z * pl->axes[0].dilation;
+        for (int64_t y = 0; y < cover->count[1]; y++) {
+            int64_t iy = cover->first[1] + y * pl->axes[1].dilation;
+            look_at_row(pl, base + iz * pl->x_strides[0] + iy * pl->x_strides[1],
+                        (iz * pl->axes[1].in + iy) * pl->axes[X].in, cover, &best);
         }
     }
     return best;
 }
 
 /* One output: `plane` numbers (n, c), `base` is its offset in x, `out` the offset in y. */
-static void pool_one(const pool *pl, int64_t plane, int64_t base, const int64_t *at, int64_t out,
-                     int64_t index_out) {
-    window_cover cover = cover_of(pl, at);
+static void pool_one(const pool *pl, int64_t plane, int64_t base, const window_cover *cover,
+                     int64_t out, int64_t index_out) {
     if (!pl->is_max) {
-        double value = average(pl, base, &cover);
+        double value = average(pl, base, cover);
         rlx_ref_write_f64(pl->y, out, 1, 1, &value);
         return;
     }
-    int64_t from = 0, best = find_largest(pl, base, &cover, &from);
-    if (best < 0) {
+    largest best = find_largest(pl, base, cover);
+    if (best.index < 0) {
         rlx_ref_store_limit(pl->y, out, false);
     } else {
-        rlx_ref_copy_element(pl->y, out, pl->x, from);
-        best += plane * pl->axes[0].in * pl->axes[1].in * pl->axes[X].in;
+        rlx_ref_copy_element(pl->y, out, pl->x, best.offset);
+        best.index += plane * pl->axes[0].in * pl->axes[1].in * pl->axes[X].in;
     }
-    if (pl->indices != NULL) ((int64_t *)pl->indices->data)[index_out] = best;
+    if (pl->indices != NULL) ((int64_t *)pl->indices->data)[index_out] = best.index;
 }
 
 static void run_pool(const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -133,16 +152,19 @@ static void run_pool(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_tensor *y = pl.y;
     uint32_t last = y->rank - 1;
     for (int64_t item = begin; item < end; item++) {
-        int64_t at[RLX_MAX_SPATIAL] = {0}, rest = item;
-        at[1] = rest % pl.axes[1].out, rest /= pl.axes[1].out;
-        at[0] = rest % pl.axes[0].out, rest /= pl.axes[0].out;
-        int64_t n = rest / y->dims[1], c = rest % y->dims[1];
+        int64_t oy = item % pl.axes[1].out, oz = item / pl.axes[1].out % pl.axes[0].out;
+        int64_t plane = item / pl.axes[1].out / pl.axes[0].out;
+        int64_t n = plane / y->dims[1], c = plane % y->dims[1];
         int64_t base = n * pl.x->strides[0] + c * pl.x->strides[1];
         int64_t out = rlx_ref_offset(last, y->dims, y->strides, item), index_out = 0;
+        window_cover cover = {0};
         if (pl.indices != NULL)
             index_out = rlx_ref_offset(last, y->dims, pl.indices->strides, item);
-        for (at[X] = 0; at[X] < pl.axes[X].out; at[X]++) {
-            pool_one(&pl, rest, base, at, out, index_out);
+        cover_axis(&pl, 0, oz, &cover);
+        cover_axis(&pl, 1, oy, &cover);
+        for (int64_t ox = 0; ox < pl.axes[X].out; ox++) {
+            cover_axis(&pl, X, ox, &cover);
+            pool_one(&pl, plane, base, &cover, out, index_out);
             out += y->strides[last];
             if (pl.indices != NULL) index_out += pl.indices->strides[last];
         }

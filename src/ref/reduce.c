@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { CHUNK = 256, LANES = 4 };
+enum { CHUNK = 256, LANES = 4, WIDTH = 64 };
 
 /* The elements that one output stands for: `count` runs of `length` along the last reduced axis. */
 typedef struct reduction {
@@ -59,41 +59,84 @@ static int64_t run_offset(const reduction *red, int64_t base, int64_t run) {
     return base + rlx_ref_offset(red->rank, red->dims, red->strides, run);
 }
 
-static double term(rlx_op op, double x, double shift) {
+/* What the sum is made of: the elements, their magnitudes, squares or exponentials, in place. */
+static void make_terms(rlx_op op, double shift, double *chunk, int64_t count) {
     switch (op) {
     case RLX_OP_REDUCE_L1:
-        return fabs(x);
+        for (int64_t i = 0; i < count; i++)
+            chunk[i] = fabs(chunk[i]);
+        break;
     case RLX_OP_REDUCE_L2:
     case RLX_OP_REDUCE_SUM_SQUARE:
-        return x * x;
+        for (int64_t i = 0; i < count; i++)
+            chunk[i] *= chunk[i];
+        break;
     case RLX_OP_REDUCE_LOG_SUM_EXP:
-        return exp(x - shift);
+        for (int64_t i = 0; i < count; i++)
+            chunk[i] = exp(chunk[i] - shift);
+        break;
     default:
-        return x;
+        break;
     }
+}
+
+/* Adds (multiplies) term i to partial result i % LANES. */
+static void join(bool is_product, const double *chunk, int64_t count, double *part) {
+    int64_t i = 0;
+    if (is_product) {
+        for (; i < count; i++)
+            part[i % LANES] *= chunk[i];
+        return;
+    }
+    for (; i + LANES <= count; i += LANES) {
+        for (int64_t j = 0; j < LANES; j++)
+            part[j] += chunk[i + j];
+    }
+    for (; i < count; i++)
+        part[i % LANES] += chunk[i];
+}
+
+static double join_parts(bool is_product, double a, double b, double c, double d) {
+    return is_product ? a * b * c * d : a + b + c + d;
 }
 
 /* The sum (or product) of all terms, in four partial results that are joined at the end. */
 static double fold(const reduction *red, int64_t base, double shift) {
     bool is_product = red->op == RLX_OP_REDUCE_PROD;
-    double chunk[CHUNK], part[LANES] = {0};
-    if (is_product) part[0] = part[1] = part[2] = part[3] = 1;
+    double chunk[CHUNK], part[LANES] = {is_product, is_product, is_product, is_product};
     for (int64_t run = 0; run < red->count; run++) {
         int64_t offset = run_offset(red, base, run);
         for (int64_t i = 0; i < red->length; i += CHUNK) {
             int64_t count = rlx_ref_least(CHUNK, red->length - i);
             rlx_ref_read_f64(red->x, offset + i * red->stride, red->stride, count, chunk);
-            for (int64_t j = 0; j < count; j++) {
-                if (is_product) {
-                    part[j % LANES] *= chunk[j];
-                } else {
-                    part[j % LANES] += term(red->op, chunk[j], shift);
-                }
-            }
+            make_terms(red->op, shift, chunk, count);
+            join(is_product, chunk, count, part);
         }
     }
-    if (is_product) return part[0] * part[1] * part[2] * part[3];
-    return part[0] + part[1] + part[2] + part[3];
+    return join_parts(is_product, part[0], part[1], part[2], part[3]);
+}
+
+/* `width` outputs at once whose elements lie side by side: the same sums in the same order, but
+ * memory is read along its rows. */
+static void fold_side_by_side(const reduction *red, int64_t base, int64_t width, double *sums) {
+    bool is_product = red->op == RLX_OP_REDUCE_PROD;
+    double row[WIDTH], part[LANES][WIDTH];
+    for (int64_t lane = 0; lane < LANES; lane++) {
+        for (int64_t j = 0; j < width; j++)
+            part[lane][j] = is_product;
+    }
+    for (int64_t run = 0; run < red->count; run++) {
+        int64_t offset = run_offset(red, base, run);
+        for (int64_t i = 0; i < red->length; i++) {
+            double *to = part[i % LANES];
+            rlx_ref_read_f64(red->x, offset + i * red->stride, 1, width, row);
+            make_terms(red->op, 0, row, width);
+            for (int64_t j = 0; j < width; j++)
+                to[j] = is_product ? to[j] * row[j] : to[j] + row[j];
+        }
+    }
+    for (int64_t j = 0; j < width; j++)
+        sums[j] = join_parts(is_product, part[0][j], part[1][j], part[2][j], part[3][j]);
 }
 
 /* The offset of the largest (least) element; -1 of none. NaN wins. */
@@ -120,26 +163,34 @@ static double log_sum_exp(const reduction *red, int64_t base) {
     return most + log(fold(red, base, most));
 }
 
-static void reduce_float(const reduction *red, int64_t base, int64_t out) {
-    double value;
+static double finish(const reduction *red, double sum) {
     switch (red->op) {
     case RLX_OP_REDUCE_MEAN:
-        value = fold(red, base, 0) / (double)(red->count * red->length);
-        break;
+        return sum / (double)(red->count * red->length);
     case RLX_OP_REDUCE_L2:
-        value = sqrt(fold(red, base, 0));
-        break;
+        return sqrt(sum);
     case RLX_OP_REDUCE_LOG_SUM:
-        value = log(fold(red, base, 0));
-        break;
-    case RLX_OP_REDUCE_LOG_SUM_EXP:
-        value = log_sum_exp(red, base);
-        break;
+        return log(sum);
     default:
-        value = fold(red, base, 0);
-        break;
+        return sum;
     }
+}
+
+static void reduce_float(const reduction *red, int64_t base, int64_t out) {
+    double value = red->op == RLX_OP_REDUCE_LOG_SUM_EXP ? log_sum_exp(red, base)
+                                                        : finish(red, fold(red, base, 0));
     rlx_ref_write_f64(red->y, out, 1, 1, &value);
+}
+
+/* How many items from `item` on can be folded side by side; 0 where that is of no use. */
+static int64_t side_by_side(const reduction *red, int64_t item, int64_t end) {
+    uint32_t last = red->kept_rank - 1;
+    if (red->kept_rank == 0 || red->kept_strides[last] != 1 || red->stride == 1) return 0;
+    if (red->op == RLX_OP_REDUCE_LOG_SUM_EXP || red->op == RLX_OP_REDUCE_MAX ||
+        red->op == RLX_OP_REDUCE_MIN)
+        return 0;
+    int64_t left = red->kept_dims[last] - item % red->kept_dims[last];
+    return rlx_ref_least(WIDTH, rlx_ref_least(left, end - item));
 }
 
 static uint64_t fold_integers(const reduction *red, int64_t base, bool is_signed) {
@@ -184,7 +235,15 @@ static void run_reduce(const rlx_kernel_args *args, int64_t begin, int64_t end) 
     for (int64_t item = begin; item < end; item++) {
         int64_t base = rlx_ref_offset(red.kept_rank, red.kept_dims, red.kept_strides, item);
         int64_t out = rlx_ref_offset(red.kept_rank, red.kept_dims, red.y_strides, item);
-        if (is_max || is_min) {
+        int64_t width = class_ == RLX_CLASS_FLOAT ? side_by_side(&red, item, end) : 0;
+        if (width > 1) {
+            double sums[WIDTH];
+            fold_side_by_side(&red, base, width, sums);
+            for (int64_t j = 0; j < width; j++)
+                sums[j] = finish(&red, sums[j]);
+            rlx_ref_write_f64(red.y, out, red.y_strides[red.kept_rank - 1], width, sums);
+            item += width - 1;
+        } else if (is_max || is_min) {
             int64_t at = find_end(&red, base, is_max);
             if (at < 0) {
                 rlx_ref_store_limit(red.y, out, is_min);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { CHUNK = 256 };
+enum { CHUNK = 256, KEPT = 2048 };
 
 static const rlx_axis_attrs *axis_of(const rlx_kernel_args *args) {
     return args->attrs;
@@ -23,33 +23,49 @@ static double line_max(const rlx_tensor *x, int64_t offset, const rlx_ref_lines 
     return most;
 }
 
-static double line_sum(const rlx_tensor *x, int64_t offset, const rlx_ref_lines *line,
-                       double most) {
+/* The sum of the exponentials; the first KEPT of them are kept. */
+static double line_sum(const rlx_tensor *x, int64_t offset, const rlx_ref_lines *line, double most,
+                       double *kept) {
     double chunk[CHUNK], sum = 0;
     for (int64_t i = 0; i < line->length; i += CHUNK) {
         int64_t count = rlx_ref_least(CHUNK, line->length - i);
         rlx_ref_read_f64(x, offset + i * line->stride, line->stride, count, chunk);
-        for (int64_t j = 0; j < count; j++)
-            sum += exp(chunk[j] - most);
+        for (int64_t j = 0; j < count; j++) {
+            chunk[j] = exp(chunk[j] - most);
+            sum += chunk[j];
+        }
+        if (i < KEPT) memcpy(kept + i, chunk, (size_t)count * sizeof *chunk);
     }
     return sum;
+}
+
+static void finish_softmax(double *chunk, int64_t count, double most, double sum,
+                           const double *kept) {
+    for (int64_t i = 0; i < count; i++)
+        chunk[i] = (kept != NULL ? kept[i] : exp(chunk[i] - most)) / sum;
+}
+
+static void finish_log_softmax(double *chunk, int64_t count, double most, double log_sum) {
+    for (int64_t i = 0; i < count; i++)
+        chunk[i] = chunk[i] - most - log_sum;
 }
 
 static void run_softmax(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_tensor *x = &args->in[0], *y = &args->out[0];
     rlx_ref_lines from = rlx_ref_lines_of(x, axis_of(args)->axis);
     rlx_ref_lines to = rlx_ref_lines_of(y, axis_of(args)->axis);
-    double chunk[CHUNK];
+    double chunk[CHUNK], kept[KEPT];
     for (int64_t item = begin; item < end; item++) {
         int64_t in = rlx_ref_line_offset(&from, item), out = rlx_ref_line_offset(&to, item);
-        double most = line_max(x, in, &from), sum = line_sum(x, in, &from, most);
+        double most = line_max(x, in, &from), sum = line_sum(x, in, &from, most, kept);
         double log_sum = log(sum);
         for (int64_t i = 0; i < from.length; i += CHUNK) {
             int64_t count = rlx_ref_least(CHUNK, from.length - i);
             rlx_ref_read_f64(x, in + i * from.stride, from.stride, count, chunk);
-            for (int64_t j = 0; j < count; j++) {
-                chunk[j] = args->op == RLX_OP_SOFTMAX ? exp(chunk[j] - most) / sum
-                                                      : chunk[j] - most - log_sum;
+            if (args->op == RLX_OP_SOFTMAX) {
+                finish_softmax(chunk, count, most, sum, i < KEPT ? kept + i : NULL);
+            } else {
+                finish_log_softmax(chunk, count, most, log_sum);
             }
             rlx_ref_write_f64(y, out + i * to.stride, to.stride, count, chunk);
         }

@@ -5,23 +5,40 @@
 
 #include "ref/unary.h"
 
-#define DEFINE_TILE(suffix, type)                                                            \
-    void rlx_ref_tile_##suffix(type *restrict acc, const type *restrict a, int64_t a_stride, \
-                               const type *restrict b, int64_t rows, int64_t depth) {        \
-        for (int64_t i = 0; i < rows; i++) {                                                 \
-            for (int64_t k = 0; k < depth; k++) {                                            \
-                type x = a[i * a_stride + k];                                                \
-                for (int64_t j = 0; j < RLX_TILE_COLUMNS; j++)                               \
-                    acc[i * RLX_TILE_COLUMNS + j] += x * b[k * RLX_TILE_COLUMNS + j];        \
-            }                                                                                \
-        }                                                                                    \
-    }                                                                                        \
-    static void add_##suffix(type *values, int64_t count, rlx_ref_addend addend) {           \
-        type more[RLX_TILE_COLUMNS];                                                         \
-        if (addend.tensor == NULL || addend.tensor->data == NULL) return;                    \
-        rlx_ref_read_##suffix(addend.tensor, addend.offset, addend.stride, count, more);     \
-        for (int64_t i = 0; i < count; i++)                                                  \
-            values[i] += more[i];                                                            \
+#define DEFINE_TILE(suffix, type)                                                               \
+    void rlx_ref_tile_##suffix(type *restrict acc, const type *restrict a, int64_t a_stride,    \
+                               const type *restrict b, int64_t b_stride, int64_t rows,          \
+                               int64_t depth) {                                                 \
+        for (int64_t i = 0; i < rows; i++) {                                                    \
+            for (int64_t k = 0; k < depth; k++) {                                               \
+                type x = a[i * a_stride + k];                                                   \
+                for (int64_t j = 0; j < RLX_TILE_COLUMNS; j++)                                  \
+                    acc[i * RLX_TILE_COLUMNS + j] += x * b[k * b_stride + j];                   \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
+    void rlx_ref_columns_##suffix(type *restrict acc, const type *restrict a, int64_t a_stride, \
+                                  const type *const *columns, int64_t rows, int64_t depth) {    \
+        const type *c0 = columns[0], *c1 = columns[1], *c2 = columns[2], *c3 = columns[3];      \
+        for (int64_t i = 0; i < rows; i++) {                                                    \
+            type *to = acc + i * RLX_TILE_COLUMNS;                                              \
+            type s0 = to[0], s1 = to[1], s2 = to[2], s3 = to[3];                                \
+            for (int64_t k = 0; k < depth; k++) {                                               \
+                type x = a[i * a_stride + k];                                                   \
+                s0 += x * c0[k];                                                                \
+                s1 += x * c1[k];                                                                \
+                s2 += x * c2[k];                                                                \
+                s3 += x * c3[k];                                                                \
+            }                                                                                   \
+            to[0] = s0, to[1] = s1, to[2] = s2, to[3] = s3;                                     \
+        }                                                                                       \
+    }                                                                                           \
+    static void add_##suffix(type *values, int64_t count, rlx_ref_addend addend) {              \
+        type more[RLX_TILE_COLUMNS];                                                            \
+        if (addend.tensor == NULL || addend.tensor->data == NULL) return;                       \
+        rlx_ref_read_##suffix(addend.tensor, addend.offset, addend.stride, count, more);        \
+        for (int64_t i = 0; i < count; i++)                                                     \
+            values[i] += more[i];                                                               \
     }
 
 DEFINE_TILE(f32, float)

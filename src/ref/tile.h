@@ -16,15 +16,27 @@ enum {
     RLX_TILE_DEPTH_BLOCK = 256 /* a whole number of blocks of every block type */
 };
 
-/* acc[rows][COLUMNS] += a[rows][a_stride] * b[depth][COLUMNS]. Unsigned: modulo 2^32 or 2^64. */
-void rlx_ref_tile_f32(float *acc, const float *a, int64_t a_stride, const float *b, int64_t rows,
-                      int64_t depth);
-void rlx_ref_tile_f64(double *acc, const double *a, int64_t a_stride, const double *b, int64_t rows,
-                      int64_t depth);
+/* acc[rows][COLUMNS] += a[rows][a_stride] * b[depth][b_stride], of which the first COLUMNS count.
+ * Unsigned: modulo 2^32 or 2^64. */
+void rlx_ref_tile_f32(float *acc, const float *a, int64_t a_stride, const float *b,
+                      int64_t b_stride, int64_t rows, int64_t depth);
+void rlx_ref_tile_f64(double *acc, const double *a, int64_t a_stride, const double *b,
+                      int64_t b_stride, int64_t rows, int64_t depth);
 void rlx_ref_tile_u32(uint32_t *acc, const uint32_t *a, int64_t a_stride, const uint32_t *b,
-                      int64_t rows, int64_t depth);
+                      int64_t b_stride, int64_t rows, int64_t depth);
 void rlx_ref_tile_u64(uint64_t *acc, const uint64_t *a, int64_t a_stride, const uint64_t *b,
-                      int64_t rows, int64_t depth);
+                      int64_t b_stride, int64_t rows, int64_t depth);
+
+/* For few rows and columns that lie along k, columns[j][k], four of them: acc[rows][COLUMNS] +=
+ * a columns, the same sums in the same order as a tile's, without bringing the columns together. */
+void rlx_ref_columns_f32(float *acc, const float *a, int64_t a_stride, const float *const *columns,
+                         int64_t rows, int64_t depth);
+void rlx_ref_columns_f64(double *acc, const double *a, int64_t a_stride,
+                         const double *const *columns, int64_t rows, int64_t depth);
+void rlx_ref_columns_u32(uint32_t *acc, const uint32_t *a, int64_t a_stride,
+                         const uint32_t *const *columns, int64_t rows, int64_t depth);
+void rlx_ref_columns_u64(uint64_t *acc, const uint64_t *a, int64_t a_stride,
+                         const uint64_t *const *columns, int64_t rows, int64_t depth);
 
 /* An addend of a row of results: element i is at offset + i * stride. data NULL: none. */
 typedef struct rlx_ref_addend {
