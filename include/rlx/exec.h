@@ -79,17 +79,6 @@ RLX_CALL rlx_status rlx_exec_run(rlx_exec *exec, uint32_t entry);
  */
 RLX_API void rlx_exec_cancel(rlx_exec *exec);
 
-typedef struct rlx_step_info {
-    uint32_t step; /* number in the plan */
-    const char *name, *kernel, *reason;
-    rlx_op op;
-    uint32_t input_count, output_count;
-    const uint32_t *inputs, *outputs; /* slots, or RLX_NONE */
-    uint64_t flops, bytes;
-} rlx_step_info;
-RLX_API uint32_t rlx_exec_step_count(const rlx_exec *exec); /* of the whole plan */
-RLX_CALL rlx_status rlx_exec_step(const rlx_exec *exec, uint32_t step, rlx_step_info *out_info);
-
 /* Runs an entry step by step, for an executable made with single_step or poison. `after` is called
  * when a step is done, before any other step can overwrite its outputs, and may read the arena;
  * false cancels. */

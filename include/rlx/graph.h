@@ -95,9 +95,23 @@ RLX_CALL rlx_status rlx_graph_value(const rlx_graph *graph, rlx_value_id value,
                                     rlx_value_info *out_info);
 RLX_CALL rlx_status rlx_graph_find(const rlx_graph *graph, const char *name,
                                    rlx_value_id *out_value);
+/* Looks at a node. Nodes of blocks are among them; a node's inputs come before it in its block. */
+typedef struct rlx_node_info {
+    rlx_op op;
+    uint32_t input_count, output_count;
+    const rlx_value_id *inputs, *outputs; /* borrowed until the graph changes */
+} rlx_node_info;
+RLX_CALL rlx_status rlx_graph_node(const rlx_graph *graph, rlx_node_id node,
+                                   rlx_node_info *out_info);
 RLX_API uint32_t rlx_graph_value_count(const rlx_graph *graph);
 RLX_API uint32_t rlx_graph_node_count(const rlx_graph *graph);
 RLX_API uint32_t rlx_graph_output_count(const rlx_graph *graph);
+/* The name under which output `index` is known; NULL past the end. */
+RLX_API const char *rlx_graph_output_name(const rlx_graph *graph, uint32_t index);
+RLX_API uint32_t rlx_graph_symbol_count(const rlx_graph *graph);
+RLX_API const char *rlx_graph_symbol_name(const rlx_graph *graph, uint32_t index); /* or NULL */
+/* The name of a symbolic dim; NULL for a number. */
+RLX_API const char *rlx_graph_dim_symbol(const rlx_graph *graph, int64_t dim);
 RLX_API rlx_value_id rlx_graph_output(const rlx_graph *graph,
                                       uint32_t index); /* RLX_NONE past the end */
 

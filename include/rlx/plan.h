@@ -58,6 +58,20 @@ RLX_API uint32_t rlx_plan_output(const rlx_plan *plan, uint32_t entry, uint32_t 
 /* The name under which it is an output (its slot may have another). */
 RLX_API const char *rlx_plan_output_name(const rlx_plan *plan, uint32_t entry, uint32_t index);
 
+/* One step: prepare steps come first, then those of each entry. */
+typedef struct rlx_step_info {
+    uint32_t step;  /* number in the plan */
+    uint32_t entry; /* RLX_NONE: a prepare step */
+    const char *name, *kernel, *reason;
+    rlx_op op; /* RLX_OP_NONE: a jump or copy */
+    bool is_host, is_jump;
+    uint32_t input_count, output_count;
+    const uint32_t *inputs, *outputs; /* slots, or RLX_NONE */
+    uint64_t flops, bytes;
+} rlx_step_info;
+RLX_API uint32_t rlx_plan_step_count(const rlx_plan *plan);
+RLX_CALL rlx_status rlx_plan_step_at(const rlx_plan *plan, uint32_t step, rlx_step_info *out_info);
+
 /* Proves the plan: no two live slots overlap, everything aligned and inside its segment, operands
  * in range, jumps inside their entry. Independent of the code that made it. */
 RLX_CALL rlx_status rlx_plan_verify(const rlx_plan *plan);

@@ -5,6 +5,7 @@
 
 /* clang-format off */
 #include <rlx/base.h>
+#include <rlx/env.h>
 #include <rlx/dtype.h>
 #include <rlx/ops.h>
 #include <rlx/value.h>

@@ -328,3 +328,31 @@ rlx_value_id rlx_graph_output(const rlx_graph *graph, uint32_t index) {
     if (graph == NULL || index >= graph->outputs.count) return RLX_NONE;
     return graph->outputs.items[index].value;
 }
+
+const char *rlx_graph_output_name(const rlx_graph *graph, uint32_t index) {
+    if (graph == NULL || index >= graph->outputs.count) return NULL;
+    return graph->outputs.items[index].name;
+}
+
+uint32_t rlx_graph_symbol_count(const rlx_graph *graph) {
+    return graph ? graph->symbols.count : 0;
+}
+
+const char *rlx_graph_symbol_name(const rlx_graph *graph, uint32_t index) {
+    return graph != NULL && index < graph->symbols.count ? graph->symbols.items[index] : NULL;
+}
+
+const char *rlx_graph_dim_symbol(const rlx_graph *graph, int64_t dim) {
+    return rlx_dim_is_symbol(dim) ? rlx_graph_symbol_name(graph, rlx_dim_symbol(dim)) : NULL;
+}
+
+rlx_status rlx_graph_node(const rlx_graph *graph, rlx_node_id id, rlx_node_info *out_info) {
+    if (graph == NULL || out_info == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    if (id >= graph->nodes.count) {
+        return RLX_FAIL(RLX_NOT_FOUND, "no node %u (have %u)", id, graph->nodes.count);
+    }
+    const rlx_node *node = &graph->nodes.items[id];
+    *out_info = (rlx_node_info){node->op, node->input_count, node->output_count, node->inputs,
+                                node->outputs};
+    return RLX_OK;
+}

@@ -164,3 +164,43 @@ uint64_t rlx_plan_state_hash(const rlx_plan *plan) {
 void rlx_plan_hash_state(rlx_plan *plan) {
     plan->state_hash = rlx_plan_state_hash(plan);
 }
+
+uint32_t rlx_plan_step_count(const rlx_plan *plan) {
+    return plan == NULL ? 0 : plan->steps.count;
+}
+
+static uint32_t entry_of_step(const rlx_plan *plan, uint32_t step) {
+    for (uint32_t i = 0; i < plan->entries.count; i++) {
+        const rlx_plan_entry *entry = &plan->entries.items[i];
+        if (step >= entry->first_step && step - entry->first_step < entry->step_count) return i;
+    }
+    return RLX_NONE;
+}
+
+rlx_status rlx_plan_step_at(const rlx_plan *plan, uint32_t step, rlx_step_info *out_info) {
+    if (plan == NULL || out_info == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "plan or out_info is NULL");
+    }
+    if (step >= plan->steps.count) {
+        return RLX_FAIL(RLX_NOT_FOUND, "no step %u (have %u)", step, plan->steps.count);
+    }
+    const rlx_plan_step *row = &plan->steps.items[step];
+    bool has_op = row->kind == RLX_STEP_KERNEL || row->kind == RLX_STEP_HOST;
+    *out_info = (rlx_step_info){.step = step,
+                                .entry = entry_of_step(plan, step),
+                                .name = row->name,
+                                .kernel = row->kernel,
+                                .reason = row->reason,
+                                .op = has_op ? row->op : RLX_OP_NONE,
+                                .is_host = row->kind == RLX_STEP_HOST,
+                                .is_jump = row->kind == RLX_STEP_JUMP,
+                                .input_count = row->input_count,
+                                .output_count = row->output_count,
+                                .flops = row->flops,
+                                .bytes = row->bytes};
+    if (row->input_count + row->output_count != 0) {
+        out_info->inputs = &plan->operands.items[row->operands_at];
+        out_info->outputs = out_info->inputs + row->input_count;
+    }
+    return RLX_OK;
+}

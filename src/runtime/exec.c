@@ -141,34 +141,3 @@ rlx_arena *rlx_exec_arena(const rlx_exec *exec) {
 void rlx_exec_cancel(rlx_exec *exec) {
     if (exec != NULL) atomic_store_explicit(&exec->cancel, 1, memory_order_relaxed);
 }
-
-uint32_t rlx_exec_step_count(const rlx_exec *exec) {
-    return exec->program->plan->steps.count;
-}
-
-rlx_status rlx_exec_step(const rlx_exec *exec, uint32_t step, rlx_step_info *out_info) {
-    const rlx_plan *plan;
-    const rlx_plan_step *row;
-    if (exec == NULL || out_info == NULL) {
-        return RLX_FAIL(RLX_INVALID_ARGUMENT, "exec or out_info is NULL");
-    }
-    plan = exec->program->plan;
-    if (step >= plan->steps.count) {
-        return RLX_FAIL(RLX_NOT_FOUND, "no step %u (have %u)", step, plan->steps.count);
-    }
-    row = &plan->steps.items[step];
-    *out_info = (rlx_step_info){.step = step,
-                                .name = row->name,
-                                .kernel = row->kernel,
-                                .reason = row->reason,
-                                .op = row->op,
-                                .input_count = row->input_count,
-                                .output_count = row->output_count,
-                                .flops = row->flops,
-                                .bytes = row->bytes};
-    if (row->input_count + row->output_count != 0) {
-        out_info->inputs = &plan->operands.items[row->operands_at];
-        out_info->outputs = out_info->inputs + row->input_count;
-    }
-    return RLX_OK;
-}

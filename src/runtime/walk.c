@@ -144,7 +144,7 @@ static rlx_status after_item(rlx_exec *exec, const rlx_exec_item *item, bool goe
                              rlx_step_fn after, void *user) {
     if (after != NULL && item->kind != RLX_STEP_JUMP) {
         rlx_step_info info;
-        RLX_TRY(rlx_exec_step(exec, item->first_step, &info));
+        RLX_TRY(rlx_plan_step_at(exec->program->plan, item->first_step, &info));
         if (!after(user, exec, &info)) {
             return RLX_FAIL(RLX_CANCELLED, "cancelled after step %u", item->first_step);
         }
