@@ -134,13 +134,14 @@ static void steps_can_be_looked_at(void **state) {
     rlx_exec *exec = exec_of(plan_mlp(), NULL);
     rlx_step_info info;
     (void)state;
-    assert_int_equal(rlx_exec_step_count(exec), 3);
-    assert_ok(rlx_exec_step(exec, 1, &info));
+    assert_int_equal(rlx_plan_step_count(rlx_program_plan(rlx_exec_program(exec))), 3);
+    assert_ok(rlx_plan_step_at(rlx_program_plan(rlx_exec_program(exec)), 1, &info));
     assert_string_equal(info.name, "h");
     assert_int_equal(info.op, RLX_OP_MATMUL);
     assert_int_equal(info.inputs[0], slot_of(exec, "x"));
     assert_int_equal(info.outputs[0], slot_of(exec, "h"));
-    assert_status(RLX_NOT_FOUND, rlx_exec_step(exec, 3, &info));
+    assert_status(RLX_NOT_FOUND,
+                  rlx_plan_step_at(rlx_program_plan(rlx_exec_program(exec)), 3, &info));
     rlx_exec_destroy(exec);
 }
 
