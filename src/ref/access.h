@@ -39,6 +39,13 @@ double rlx_ref_round_to(rlx_dtype dtype, double value);
 static inline int64_t rlx_ref_divide_up(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
+/* The product, or a very large number where it would wrap: sizes of things that need not exist (an
+ * empty tensor may have one huge dim). */
+static inline int64_t rlx_ref_cost(int64_t a, int64_t b) {
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) || product > INT64_MAX / 4 ? INT64_MAX / 4
+                                                                             : product;
+}
 static inline int64_t rlx_ref_least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

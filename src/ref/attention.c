@@ -101,12 +101,15 @@ static int64_t attention_items(const rlx_kernel_args *args) {
 
 static int64_t attention_item_cost(const rlx_kernel_args *args) {
     attention at = make_attention(args);
-    return rlx_ref_least(ROWS, at.row_count) * at.keys * (at.depth + at.width + 16);
+    int64_t per_key = rlx_ref_least(ROWS, at.row_count) * (rlx_ref_least(at.depth, INT32_MAX) +
+                                                           rlx_ref_least(at.width, INT32_MAX) + 16);
+    return rlx_ref_cost(per_key, at.keys);
 }
 
 static uint64_t attention_workspace(const rlx_kernel_args *args) {
     attention at = make_attention(args);
     uint64_t bytes = at.q->dtype == RLX_DTYPE_F64 ? sizeof(double) : sizeof(float);
+    if (attention_items(args) == 0) return 0;
     return (uint64_t)(ROWS + 1) * (uint64_t)(at.depth + at.width) * bytes;
 }
 
@@ -180,7 +183,7 @@ static int64_t rope_items(const rlx_kernel_args *args) {
 
 static int64_t rope_item_cost(const rlx_kernel_args *args) {
     rope rp = make_rope(args);
-    return rp.depth * (32 + 2 * rp.heads);
+    return rlx_ref_cost(rp.depth, 32 + 2 * rlx_ref_least(rp.heads, INT32_MAX));
 }
 
 const rlx_ref_row rlx_ref_attention_rows[] = {

@@ -313,8 +313,9 @@ static int64_t conv_items(const rlx_kernel_args *args) {
 
 static int64_t conv_item_cost(const rlx_kernel_args *args) {
     conv cv = make_conv(args);
-    return (rlx_ref_least(cv.group_out, cv.tile_rows) + 1) *
-           rlx_ref_least(cv.positions, RLX_TILE_COLUMNS) * cv.depth;
+    return rlx_ref_cost((rlx_ref_least(cv.group_out, cv.tile_rows) + 1) *
+                            rlx_ref_least(cv.positions, RLX_TILE_COLUMNS),
+                        cv.depth);
 }
 
 const rlx_ref_row rlx_ref_conv_rows[] = {

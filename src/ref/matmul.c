@@ -178,7 +178,8 @@ static int64_t matmul_items(const rlx_kernel_args *args) {
 
 static int64_t matmul_item_cost(const rlx_kernel_args *args) {
     matmul mm = make_matmul(args);
-    return rlx_ref_least(mm.m, mm.tile_rows) * rlx_ref_least(mm.n, RLX_TILE_COLUMNS) * mm.k;
+    return rlx_ref_cost(rlx_ref_least(mm.m, mm.tile_rows) * rlx_ref_least(mm.n, RLX_TILE_COLUMNS),
+                        mm.k);
 }
 
 const rlx_ref_row rlx_ref_matmul_rows[] = {

@@ -184,7 +184,7 @@ static int64_t pool_item_cost(const rlx_kernel_args *args) {
     int64_t taps = 1;
     for (uint32_t i = 0; i < attrs->kernel.count && i < RLX_MAX_SPATIAL; i++)
         taps *= rlx_ref_least(attrs->kernel.items[i], args->in[0].dims[2 + i]);
-    return args->out[0].dims[args->out[0].rank - 1] * taps * 4;
+    return rlx_ref_cost(args->out[0].dims[args->out[0].rank - 1], taps * 4);
 }
 
 const rlx_ref_row rlx_ref_pool_rows[] = {

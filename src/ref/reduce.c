@@ -264,7 +264,7 @@ static int64_t reduce_items(const rlx_kernel_args *args) {
 
 static int64_t reduce_item_cost(const rlx_kernel_args *args) {
     reduction red = make_reduction(args);
-    return red.count * red.length * 2;
+    return rlx_ref_cost(rlx_ref_cost(red.count, red.length), 2);
 }
 
 #define ROW(upper, lower)                                                                 \

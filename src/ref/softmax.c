@@ -77,7 +77,7 @@ static int64_t softmax_items(const rlx_kernel_args *args) {
 }
 
 static int64_t softmax_item_cost(const rlx_kernel_args *args) {
-    return 32 * rlx_ref_lines_of(&args->out[0], axis_of(args)->axis).length;
+    return rlx_ref_cost(rlx_ref_lines_of(&args->out[0], axis_of(args)->axis).length, 32);
 }
 
 const rlx_ref_row rlx_ref_softmax_rows[] = {

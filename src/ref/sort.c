@@ -32,7 +32,7 @@ static int64_t arg_items(const rlx_kernel_args *args) {
 
 static int64_t arg_item_cost(const rlx_kernel_args *args) {
     const rlx_arg_attrs *attrs = args->attrs;
-    return 2 * rlx_ref_lines_of(&args->in[0], attrs->axis).length;
+    return rlx_ref_cost(rlx_ref_lines_of(&args->in[0], attrs->axis).length, 2);
 }
 
 /* A candidate of top_k; a larger key is better. */
@@ -110,12 +110,12 @@ static int64_t top_k_items(const rlx_kernel_args *args) {
 
 static int64_t top_k_item_cost(const rlx_kernel_args *args) {
     const rlx_top_k_attrs *attrs = args->attrs;
-    return 8 * rlx_ref_lines_of(&args->in[0], attrs->axis).length;
+    return rlx_ref_cost(rlx_ref_lines_of(&args->in[0], attrs->axis).length, 8);
 }
 
 static uint64_t top_k_workspace(const rlx_kernel_args *args) {
     const rlx_top_k_attrs *attrs = args->attrs;
-    return (uint64_t)attrs->k * sizeof(candidate);
+    return top_k_items(args) == 0 ? 0 : (uint64_t)attrs->k * sizeof(candidate);
 }
 
 static void run_cumsum(const rlx_kernel_args *args, int64_t begin, int64_t end) {

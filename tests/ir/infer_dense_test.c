@@ -347,6 +347,12 @@ static void channel_norms_check_channels_and_groups(void **state) {
     give(&c, T(F32, 6));
     give(&c, T(F32, 6));
     assert_ok(run_rule(&c, RLX_OP_GROUP_NORM, &attrs));
+    c.types[0].extents[2] = 7;
+    assert_ok(run_rule(&c, RLX_OP_INSTANCE_NORM, &attrs));
+    assert_type(&c.out[0], extended(T(F32, 2, 6, 5), 2, 7));
+    c.types[0].extents[1] = 7;
+    assert_status(RLX_UNSUPPORTED, run_rule(&c, RLX_OP_INSTANCE_NORM, &attrs));
+    c.types[0].extents[1] = RLX_NONE;
     attrs.groups = 4;
     assert_status(RLX_INVALID_GRAPH, run_rule(&c, RLX_OP_GROUP_NORM, &attrs));
     assert_error_has("6 channels in 4 groups");

@@ -214,6 +214,21 @@ static void a_residual_may_come_without_a_bias(void **state) {
     operand_free(&out);
 }
 
+/* Such a product has no elements, but its sizes must not wrap anywhere. */
+static void an_empty_product_may_have_a_huge_inner_dim(void **state) {
+    int64_t huge = INT64_C(1) << 61;
+    rlx_tensor in[2] = {{.data = &huge, .dtype = RLX_DTYPE_F32, .rank = 2, .dims = {0, huge}},
+                        {.data = &huge, .dtype = RLX_DTYPE_F32, .rank = 2, .dims = {huge, 0}}};
+    rlx_tensor out = {.data = &huge, .dtype = RLX_DTYPE_F32, .rank = 2, .dims = {0, 0}};
+    rlx_matmul_attrs attrs = {0};
+    rlx_kernel_args args = {
+        .op = RLX_OP_MATMUL, .attrs = &attrs, .in = in, .out = &out, .in_count = 2, .out_count = 1};
+    const rlx_kernel *kernel = rlx_ref_kernel(RLX_OP_MATMUL);
+    (void)state;
+    assert_int_equal(kernel->items(&args), 0);
+    assert_true(kernel->item_cost(&args) >= 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_floats_agree_with_a_triple_loop),
@@ -223,6 +238,7 @@ int main(void) {
         cmocka_unit_test(vectors_multiply_like_numpy),
         cmocka_unit_test(a_fused_epilogue_has_the_bits_of_the_separate_ops),
         cmocka_unit_test(a_residual_may_come_without_a_bias),
+        cmocka_unit_test(an_empty_product_may_have_a_huge_inner_dim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ rlx_status rlx_infer_channel_norm(rlx_infer *infer) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "x has rank %u, needs at least 2", x->shape.rank);
     }
     RLX_TRY(rlx_check_number("epsilon", attrs->epsilon, true));
-    RLX_TRY(rlx_infer_no_extent(infer, 0));
+    RLX_TRY(rlx_check_exact_dim(infer, 0, 1));
     for (uint32_t i = 1; i < infer->in_count && i < 5; i++) {
         RLX_TRY(rlx_check_vector(infer, i, names[i], x->shape.dims[1]));
         RLX_TRY(rlx_check_dtype(infer, i, names[i], x->dtype, x->dtype != RLX_DTYPE_F64));
