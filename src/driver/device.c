@@ -3,6 +3,8 @@
  * no backend by name: the table is src/backend/registry.c. */
 #include "driver/device.h"
 
+#include "base/options.h"
+
 #include <string.h>
 
 uint32_t rlx_device_count(void) {
@@ -47,9 +49,7 @@ rlx_status rlx_device_open(const char *name, const rlx_device_options *options,
     rlx_device_options full = {.size = sizeof full};
     if (out_device == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "out_device is NULL");
     if (name == NULL) name = "cpu";
-    if (options != NULL) {
-        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
-    }
+    RLX_TRY(rlx_options_read(options, sizeof full, "device", &full));
     RLX_TRY(find_backend(name, &backend));
     return backend->open(name, &full, out_device);
 }

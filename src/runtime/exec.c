@@ -3,6 +3,8 @@
  * nothing. Running is walk.c; inputs and outputs are ports.c. */
 #include "runtime/exec.h"
 
+#include "base/options.h"
+
 #include <string.h>
 
 rlx_status rlx_exec_enter(rlx_exec *exec) {
@@ -81,9 +83,7 @@ rlx_status rlx_exec_create(rlx_program *program, const rlx_exec_options *options
     if (program == NULL || out_exec == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "program or out_exec is NULL");
     }
-    if (options != NULL) {
-        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
-    }
+    RLX_TRY(rlx_options_read(options, sizeof full, "executable", &full));
     full.single_step = full.single_step || full.poison;
     return create(program, &full, false, out_exec);
 }

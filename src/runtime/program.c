@@ -2,6 +2,8 @@
 /* Making, sharing and asking a program. Reading weights is weights.c, files are program_file.c. */
 #include "runtime/program.h"
 
+#include "base/options.h"
+
 #include <string.h>
 
 /* "cpu/avx512" and "cpu/scalar" are of one kind: scalar C can run every plan of its kind. */
@@ -52,22 +54,15 @@ rlx_status rlx_program_new(rlx_device *device, const rlx_program_options *option
     return RLX_OK;
 }
 
-rlx_program_options rlx_program_read_options(const rlx_program_options *options) {
-    rlx_program_options full = {.size = sizeof full};
-    if (options != NULL) {
-        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
-    }
-    return full;
-}
-
 rlx_status rlx_program_create(rlx_device *device, rlx_plan *plan,
                               const rlx_program_options *options, rlx_program **out_program) {
-    rlx_program_options full = rlx_program_read_options(options);
+    rlx_program_options full = {.size = sizeof full};
     rlx_program *program = NULL;
     rlx_status status;
     if (device == NULL || plan == NULL || out_program == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "device, plan or out_program is NULL");
     }
+    RLX_TRY(rlx_options_read(options, sizeof full, "program", &full));
     RLX_TRY(rlx_program_check(device, plan));
     RLX_TRY(rlx_program_new(device, &full, &program));
     program->plan = plan;

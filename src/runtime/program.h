@@ -18,9 +18,7 @@ struct rlx_program {
     rlx_file_map map;   /* owned: the program file, if they are mapped */
 };
 
-/* program.c: options with defaults for what the caller's struct is too old to have; an empty
- * program on a device; whether a plan may run there (verified in full). */
-rlx_program_options rlx_program_read_options(const rlx_program_options *options);
+/* program.c: an empty program on a device; whether a plan may run there (verified in full). */
 RLX_WARN_UNUSED rlx_status rlx_program_new(rlx_device *device, const rlx_program_options *options,
                                            rlx_program **out_program);
 RLX_WARN_UNUSED rlx_status rlx_program_check(const rlx_device *device, const rlx_plan *plan);

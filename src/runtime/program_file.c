@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program as one file. Loading maps it: the weights are used where they lie, so a second start
  * reads no model and compiles nothing. The format is src/plan/file.h. */
+#include "base/options.h"
 #include "plan/file.h"
 #include "runtime/program.h"
 
@@ -31,12 +32,13 @@ static rlx_status load(rlx_program *program, const char *path) {
 
 rlx_status rlx_program_load(rlx_device *device, const char *path,
                             const rlx_program_options *options, rlx_program **out_program) {
-    rlx_program_options full = rlx_program_read_options(options);
+    rlx_program_options full = {.size = sizeof full};
     rlx_program *program = NULL;
     rlx_status status;
     if (device == NULL || path == NULL || out_program == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "device, path or out_program is NULL");
     }
+    RLX_TRY(rlx_options_read(options, sizeof full, "program", &full));
     RLX_TRY(rlx_program_new(device, &full, &program));
     status = load(program, path);
     if (status != RLX_OK) {

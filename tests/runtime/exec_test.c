@@ -202,6 +202,29 @@ static void memory_of_the_caller_is_used(void **state) {
     rlx_program_release(program);
 }
 
+static void options_without_a_size_are_refused(void **state) {
+    rlx_program *program = program_of(NULL, plan_mlp()), *second = NULL;
+    rlx_exec *exec = NULL;
+    rlx_device *device = NULL;
+    rlx_plan *plan = plan_mlp();
+    size_t old = offsetof(rlx_exec_options, poison);
+    rlx_exec_options options = {.size = old, .poison = true}; /* poison is past the old struct */
+    (void)state;
+    assert_ok(rlx_exec_create(program, &options, &exec));
+    assert_false(exec->options.poison);
+    rlx_exec_destroy(exec);
+    options.size = 0;
+    assert_status(RLX_INVALID_ARGUMENT, rlx_exec_create(program, &options, &exec));
+    assert_error_has("options have size 0");
+    options.size = sizeof options + 8;
+    assert_status(RLX_INVALID_ARGUMENT, rlx_exec_create(program, &options, &exec));
+    assert_status(RLX_INVALID_ARGUMENT,
+                  rlx_program_create(program->device, plan, &(rlx_program_options){0}, &second));
+    assert_status(RLX_INVALID_ARGUMENT, rlx_device_open(NULL, &(rlx_device_options){0}, &device));
+    rlx_plan_destroy(plan);
+    rlx_program_release(program);
+}
+
 static rlx_status create_all(const rlx_allocator *allocator, void *argument) {
     rlx_device_options device_options = {
         .size = sizeof device_options, .allocator = allocator, .threads = 2};
@@ -248,6 +271,7 @@ int main(void) {
         cmocka_unit_test(an_extent_past_its_bound_is_a_fault),
         cmocka_unit_test(a_fault_names_the_node_and_the_value),
         cmocka_unit_test(memory_of_the_caller_is_used),
+        cmocka_unit_test(options_without_a_size_are_refused),
         cmocka_unit_test(creation_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,10 @@
 #define SCRATCH(hand, kind, name, dtype, ...) \
     hand_slot(hand, RLX_SEGMENT_SCRATCH, RLX_VALUE_##kind, name, RLX_DTYPE_##dtype, __VA_ARGS__)
 
+/* The same with a place, and a life in steps of the entry. */
+#define LIVING(hand, kind, name, dtype, dims, offset, first, last) \
+    hand_slot_at(hand, RLX_VALUE_##kind, name, RLX_DTYPE_##dtype, dims, offset, first, last)
+
 rlx_plan *plan_mlp(void) {
     static const float raw[4] = {1, 2, -1, -2}; /* transposed: {1, -1, 2, -2} */
     hand_plan hand;
@@ -28,7 +32,8 @@ rlx_plan *plan_mlp(void) {
     return hand_finish(&hand);
 }
 
-/* 0 acc = x, 1 i = 0; 2 more = i < n; 3 leave unless more; 4 late = i >= most, 5 fault if late;
+/* What lives across the jump back (n, acc, i) lives to step 8 or longer; the rest shares memory.
+ * 0 acc = x, 1 i = 0; 2 more = i < n; 3 leave unless more; 4 late = i >= most, 5 fault if late;
  * 6 acc = acc + acc; 7 i = i + 1; 8 back to 2; 9 y = acc. */
 rlx_plan *plan_loop(void) {
     static const int64_t numbers[3] = {0, 1, 10};
@@ -42,13 +47,13 @@ rlx_plan *plan_loop(void) {
         hand_source(&hand, constants[i], &numbers[i], sizeof numbers[i]);
     }
     hand_end_prepare(&hand);
-    uint32_t x = SCRATCH(&hand, INPUT, "x", F32, HAND_DIMS(4));
-    uint32_t n = SCRATCH(&hand, INPUT, "n", I64, HAND_SCALAR);
-    uint32_t acc = SCRATCH(&hand, TEMPORARY, "acc", F32, HAND_DIMS(4));
-    uint32_t i = SCRATCH(&hand, TEMPORARY, "i", I64, HAND_SCALAR);
-    uint32_t more = SCRATCH(&hand, TEMPORARY, "more", BOOL, HAND_SCALAR);
-    uint32_t late = SCRATCH(&hand, TEMPORARY, "late", BOOL, HAND_SCALAR);
-    uint32_t y = SCRATCH(&hand, TEMPORARY, "y", F32, HAND_DIMS(4));
+    uint32_t x = LIVING(&hand, INPUT, "x", F32, HAND_DIMS(4), 64, 0, 0);
+    uint32_t n = LIVING(&hand, INPUT, "n", I64, HAND_SCALAR, 128, 0, 8);
+    uint32_t acc = LIVING(&hand, TEMPORARY, "acc", F32, HAND_DIMS(4), 192, 0, 9);
+    uint32_t i = LIVING(&hand, TEMPORARY, "i", I64, HAND_SCALAR, 64, 1, 8);
+    uint32_t more = LIVING(&hand, TEMPORARY, "more", BOOL, HAND_SCALAR, 256, 2, 3);
+    uint32_t late = LIVING(&hand, TEMPORARY, "late", BOOL, HAND_SCALAR, 256, 4, 5);
+    uint32_t y = LIVING(&hand, TEMPORARY, "y", F32, HAND_DIMS(4), 64, 9, 9);
     hand_step(&hand, RLX_STEP_COPY, RLX_OP_NONE, NULL, "acc", HAND_SLOTS(x), HAND_SLOTS(acc));
     hand_step(&hand, RLX_STEP_COPY, RLX_OP_NONE, NULL, "i", HAND_SLOTS(constants[0]),
               HAND_SLOTS(i));
