@@ -13,7 +13,8 @@ flags=(-std=c11 -D_GNU_SOURCE -O1 -g -ffp-contract=off -I"$root/include" -I"$roo
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d == 0 && n; }' \
     >"$build/probe.c"
 clang -fsanitize=fuzzer "$build/probe.c" -o "$build/probe" 2>/dev/null || { echo "no libFuzzer"; exit 77; }
-mapfile -t sources < <(find "$root/src/base" "$root/src/ir" "$root/src/import" -name '*.c' | sort)
+mapfile -t sources < <(find "$root"/src/{base,ir,ref,import,plan} -name '*.c' | sort)
+[ "$target" != program ] || sources+=("$root/tests/plan/execute.c")
 clang "${flags[@]}" "$root/tests/fuzz/fuzz_$target.c" "${sources[@]}" -lm -lpthread -o "$build/fuzz_$target"
 mkdir -p "$build/found-$target"
 "$build/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \

@@ -72,4 +72,8 @@ rlx_status build_chain(const rlx_allocator *allocator, uint32_t count, rlx_plan 
 /* `count` steps like a network's, placed by rlx_place; for pictures (network.c). */
 rlx_status build_network(const rlx_allocator *allocator, uint32_t count, rlx_plan **out_plan);
 
+/* One plan per family of ops (families.c); index below family_count(). */
+uint32_t family_count(void);
+rlx_status build_family(const rlx_allocator *allocator, uint32_t index, rlx_plan **out_plan);
+
 #endif
