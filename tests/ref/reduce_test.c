@@ -133,6 +133,16 @@ static void float_reductions_agree_with_loops(void **state) {
     }
 }
 
+/* Many outputs side by side are summed together; f64 shows every change of order. */
+static void sums_over_an_outer_axis_do_not_hang_on_the_split(void **state) {
+    static const reduce_case tall = {2, {37, 70}, 1, {0}}, box = {3, {3, 11, 5}, 2, {0, 1}};
+    (void)state;
+    for (int op = RLX_OP_REDUCE_SUM; op <= RLX_OP_REDUCE_SUM_SQUARE; op++) {
+        check_reduce((rlx_op)op, RLX_DTYPE_F64, &tall, 1);
+        check_reduce((rlx_op)op, RLX_DTYPE_F64, &box, 2);
+    }
+}
+
 static void integer_reductions_agree_with_loops(void **state) {
     static const rlx_op ops[] = {RLX_OP_REDUCE_SUM, RLX_OP_REDUCE_MAX,        RLX_OP_REDUCE_MIN,
                                  RLX_OP_REDUCE_L1,  RLX_OP_REDUCE_SUM_SQUARE, RLX_OP_REDUCE_PROD};
@@ -303,6 +313,7 @@ static void cumsum_runs_both_ways(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(float_reductions_agree_with_loops),
+        cmocka_unit_test(sums_over_an_outer_axis_do_not_hang_on_the_split),
         cmocka_unit_test(integer_reductions_agree_with_loops),
         cmocka_unit_test(integers_wrap_and_know_their_limits),
         cmocka_unit_test(nan_wins_in_max_and_min),
