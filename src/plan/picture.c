@@ -377,14 +377,11 @@ static void draw_entry(picture *p, uint32_t index) {
     DRAW(p, "</section>\n");
 }
 
-/* A hue from the category's name, so that an op has its colour in every picture. */
+/* An op has its colour in every picture. Neighbours in the op table are often seen together, so
+ * each hue is the golden angle away from the one before. */
 static void draw_colours(picture *p) {
-    for (uint32_t i = 1; i < PICTURE_CATEGORIES; i++) {
-        uint32_t hash = 2166136261u;
-        for (const char *at = p->categories[i].name; *at != 0; at++)
-            hash = (hash ^ (unsigned char)*at) * 16777619u;
-        DRAW(p, ".c%u{--h:%u}", i, (hash >> 8) % 36 * 10);
-    }
+    for (uint32_t i = 1; i < PICTURE_CATEGORIES; i++)
+        DRAW(p, ".c%u{--h:%u}", i, (uint32_t)((uint64_t)i * 137508 / 1000 % 360));
     DRAW(p, ".c%d{--h:212}.c%d,.c%d,.fault{--sat:4%%}\n", PICTURE_INPUT, PICTURE_WORKSPACE,
          PICTURE_OTHER);
 }

@@ -74,8 +74,10 @@ static void draw_byte_axis(picture *p, const frame *f) {
 
 static void draw_step_axis(picture *p, const frame *f) {
     uint64_t distance = tick_distance(f->count, 12, false);
-    for (uint64_t at = 0; at < f->count; at += distance) {
-        uint32_t step = f->first + (uint32_t)at;
+    uint64_t at = (f->first + distance - 1) / distance * distance,
+             end = (uint64_t)f->first + f->count;
+    for (; at < end; at += distance) {
+        uint32_t step = (uint32_t)at;
         DRAW(p, "<text class=\"tick\" text-anchor=\"middle\" y=\"%d\"", BOTTOM + 16);
         draw_attribute(p, "x", (x_of(f, step) + x_of(f, step + 1)) / 2);
         DRAW(p, ">%u</text>", step);
