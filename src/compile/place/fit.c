@@ -108,8 +108,10 @@ static uint64_t rise_to_gap(place_fit *fit, uint32_t first, uint32_t last, uint6
         const entry *at = fit->open[list].at, *end = fit->open[list].end;
         uint64_t before = offset;
         for (; at != end && at->offset < offset + bytes; ++at) {
-            bool meets = at->first < last && at->last > first && at->end > offset;
-            offset = meets ? at->end : offset;
+            /* Without branches: whether lives meet is as good as random. */
+            uint64_t meets = (uint64_t)((at->first < last) & (at->last > first));
+            uint64_t end_if_meets = at->end & (0 - meets);
+            offset = end_if_meets > offset ? end_if_meets : offset;
         }
         fit->work += (uint64_t)(at - fit->open[list].at) + 1;
         fit->open[list].at = at;
@@ -150,20 +152,27 @@ static uint64_t find_gap(place_fit *fit, uint32_t i, bool best_fit) {
     return best_gap == UINT64_MAX ? offset : best_offset;
 }
 
-bool place_fit_run(place_fit *fit, const uint32_t *permutation, bool best_fit, uint64_t limit,
-                   place_plan *out_plan) {
-    const place_problem *problem = fit->problem;
+void place_fit_clear(place_fit *fit) {
     memset(fit->list_length, 0, 2 * (size_t)fit->leaf_count * sizeof *fit->list_length);
-    out_plan->peak = 0;
-    for (uint32_t k = 0; k < problem->count; ++k) {
+}
+
+void place_fit_put(place_fit *fit, uint32_t item, uint64_t offset) {
+    const place_problem *problem = fit->problem;
+    entry placed = {offset, offset + problem->padded[item], problem->first[item],
+                    problem->last[item]};
+    visit_cover(fit, &placed, insert_node);
+}
+
+bool place_fit_run(place_fit *fit, const uint32_t *permutation, uint32_t count, bool best_fit,
+                   uint64_t limit, place_plan *plan) {
+    const place_problem *problem = fit->problem;
+    for (uint32_t k = 0; k < count; ++k) {
         uint32_t i = permutation[k];
-        uint64_t offset = find_gap(fit, i, best_fit);
-        if (offset + problem->bytes[i] > out_plan->peak)
-            out_plan->peak = offset + problem->bytes[i];
-        if (out_plan->peak >= limit) return false;
-        out_plan->offsets[i] = offset;
-        entry placed = {offset, offset + problem->padded[i], problem->first[i], problem->last[i]};
-        visit_cover(fit, &placed, insert_node);
+        uint64_t offset = find_gap(fit, i, best_fit), end = offset + problem->bytes[i];
+        if (end > plan->peak) plan->peak = end;
+        if (plan->peak >= limit) return false;
+        plan->offsets[i] = offset;
+        place_fit_put(fit, i, offset);
     }
     return true;
 }

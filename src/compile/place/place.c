@@ -5,6 +5,15 @@
 
 #include "base/thread.h"
 
+enum {
+    PEAK_ATTEMPTS = 3,
+    PEAKS_WORK = 12000000, /* about 40 ms */
+    MANY_BUFFERS = 3000,   /* from here on greedy plans take their time too */
+    MANY_PEAKS_WORK = 4000000,
+    PEAKS_NS_PER_WORK = 25, /* a part of the time limit, when there is one */
+    SEARCH_WORK = 16000000  /* about 60 ms */
+};
+
 static const rlx_place_options default_options = {0};
 
 static rlx_status check_alignment(uint64_t alignment) {
@@ -24,19 +33,42 @@ static rlx_status check_arguments(const rlx_place_item *items, uint32_t count,
     return check_alignment(options->alignment);
 }
 
+/* Targets between the lower bound and the best plan, the lower bound first; each may spend half of
+ * the work that is left. */
+static rlx_status improve_peaks(rlx_scratch *scratch, place_greedy *greedy, uint64_t enough,
+                                const rlx_place_options *options, place_plan *best) {
+    uint64_t from = enough, work = options->search_ns / PEAKS_NS_PER_WORK;
+    uint64_t least = greedy->problem->count < MANY_BUFFERS ? PEAKS_WORK : MANY_PEAKS_WORK;
+    if (work < least) work = least;
+    for (uint32_t attempt = 0; attempt < PEAK_ATTEMPTS && best->peak > enough; ++attempt) {
+        uint64_t target = attempt == 0 ? from : from + (best->peak - from) / 2;
+        uint64_t share = work / 2, left = share;
+        RLX_TRY(place_peaks(scratch->allocator, greedy, target, options, &left, best));
+        work -= share - left;
+        if (best->peak > target) from = target;
+    }
+    return RLX_OK;
+}
+
+/* By size first, which is mostly near the bound; a search where memory is short; all other orders;
+ * and the search over everything. */
 static rlx_status find_plan(rlx_scratch *scratch, const place_problem *problem,
                             const rlx_place_options *options, uint64_t begin_ns, place_plan *best,
                             uint64_t *possible_from) {
-    uint64_t enough = problem->lower_bound;
+    uint64_t enough = problem->lower_bound, search_work = SEARCH_WORK;
+    place_greedy greedy;
     if (options->capacity > enough) enough = options->capacity;
-    RLX_TRY(rlx_scratch_array(scratch, problem->count, sizeof(uint64_t), (void **)&best->offsets));
     if (problem->count == 0) {
         *best = (place_plan){NULL, 0, "empty"};
         return RLX_OK;
     }
-    RLX_TRY(place_greedy(scratch, problem, enough, best));
+    RLX_TRY(rlx_scratch_array(scratch, problem->count, sizeof(uint64_t), (void **)&best->offsets));
+    RLX_TRY(place_greedy_create(scratch, problem, &greedy));
+    place_greedy_run(&greedy, 0, 1, enough, best);
+    RLX_TRY(improve_peaks(scratch, &greedy, enough, options, best));
+    place_greedy_run(&greedy, 1, place_orders_count(), enough, best);
     if (best->peak <= enough) return RLX_OK;
-    return place_search(scratch, problem, options, begin_ns, best, possible_from);
+    return place_search(scratch, problem, options, begin_ns, &search_work, best, possible_from);
 }
 
 static void fill_report(const place_problem *problem, const place_plan *plan, uint64_t capacity,
@@ -55,9 +87,10 @@ static void fill_report(const place_problem *problem, const place_plan *plan, ui
     }
 }
 
-static rlx_status fail_capacity(const rlx_place_report *report, uint64_t capacity) {
+static rlx_status fail_capacity(const rlx_place_report *report, uint64_t capacity,
+                                uint64_t possible_from) {
     rlx_error_detail *detail;
-    bool is_impossible = report->is_optimal || report->lower_bound > capacity;
+    bool is_impossible = possible_from > capacity;
     RLX_FAIL(RLX_DOES_NOT_FIT,
              "%s: peak %" PRIu64 " is %" PRIu64 " bytes over the capacity %" PRIu64
              "; most is alive at time %" PRIu64 " (lower bound %" PRIu64 ")",
@@ -73,7 +106,8 @@ static rlx_status fail_capacity(const rlx_place_report *report, uint64_t capacit
 
 static rlx_status place_all(rlx_scratch *scratch, const rlx_place_item *items, uint32_t count,
                             const rlx_place_options *options, uint64_t begin_ns,
-                            uint64_t *out_offsets, rlx_place_report *out_report) {
+                            uint64_t *out_offsets, rlx_place_report *out_report,
+                            uint64_t *out_possible_from) {
     place_problem problem;
     place_plan best = {.peak = UINT64_MAX, .method = ""};
     uint64_t alignment = options->alignment == 0 ? 1 : options->alignment;
@@ -85,6 +119,7 @@ static rlx_status place_all(rlx_scratch *scratch, const rlx_place_item *items, u
     for (uint32_t i = 0; i < problem.count; ++i)
         out_offsets[problem.source[i]] = best.offsets[i];
     fill_report(&problem, &best, options->capacity, possible_from, out_report);
+    *out_possible_from = possible_from;
     return RLX_OK;
 }
 
@@ -93,15 +128,16 @@ rlx_status rlx_place(const rlx_allocator *allocator, const rlx_place_item *items
                      rlx_place_report *out_report) {
     rlx_scratch scratch = {.allocator = allocator};
     rlx_place_report report = {0};
-    uint64_t begin_ns = rlx_now_ns();
+    uint64_t begin_ns = rlx_now_ns(), possible_from = 0;
     if (options == NULL) options = &default_options;
     RLX_TRY(check_arguments(items, count, options, out_offsets));
-    rlx_status status = place_all(&scratch, items, count, options, begin_ns, out_offsets, &report);
+    rlx_status status =
+        place_all(&scratch, items, count, options, begin_ns, out_offsets, &report, &possible_from);
     rlx_scratch_reset(&scratch);
     if (status != RLX_OK) return status;
     report.elapsed_ns = rlx_now_ns() - begin_ns;
     if (out_report != NULL) *out_report = report;
-    return report.fits ? RLX_OK : fail_capacity(&report, options->capacity);
+    return report.fits ? RLX_OK : fail_capacity(&report, options->capacity, possible_from);
 }
 
 rlx_status rlx_place_lower_bound(const rlx_allocator *allocator, const rlx_place_item *items,

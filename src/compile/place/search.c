@@ -11,7 +11,6 @@ enum {
     FIRST_FAILURES = 150,    /* of a dive; times the Luby sequence */
     FIRST_DIVES = 2,         /* for a target in the first round; four times more in each round */
     PROGRESS_NS = 250000000, /* between two reports */
-    DEFAULT_WORK = 16000000, /* of a search without a time limit */
     LARGEST_LISTS = 1 << 26  /* buffers times sections they live in: memory of the state */
 };
 
@@ -142,23 +141,24 @@ static void run(search *self, uint64_t capacity) {
 }
 
 /* Is there memory for the lists, and work for at least one dive? */
-static bool is_worth_it(const place_problem *problem, const rlx_place_options *options) {
+static bool is_worth_it(const place_problem *problem, const rlx_place_options *options,
+                        uint64_t work) {
     uint64_t lists = 0;
     for (uint32_t i = 0; i < problem->count; ++i)
         lists += problem->last[i] - problem->first[i];
     if (lists > LARGEST_LISTS) return false;
     if (options->search_ns != 0) return true;
-    return lists + (uint64_t)problem->count * problem->section_count <= DEFAULT_WORK / 8;
+    return lists + (uint64_t)problem->count * problem->section_count <= work / 8;
 }
 
 rlx_status place_search(rlx_scratch *scratch, const place_problem *problem,
-                        const rlx_place_options *options, uint64_t begin_ns, place_plan *best,
-                        uint64_t *possible_from) {
-    search self = {.clock = {.options = options, .begin_ns = begin_ns, .work_limit = DEFAULT_WORK},
+                        const rlx_place_options *options, uint64_t begin_ns, uint64_t *work,
+                        place_plan *best, uint64_t *possible_from) {
+    search self = {.clock = {.options = options, .begin_ns = begin_ns, .work_limit = *work},
                    .random = {88172645463325252ULL},
                    .best = best,
                    .possible_from = problem->lower_bound};
-    if (!is_worth_it(problem, options)) return RLX_OK;
+    if (!is_worth_it(problem, options, *work)) return RLX_OK;
     if (options->search_ns != 0) {
         uint64_t left = UINT64_MAX - begin_ns;
         self.clock.deadline_ns = begin_ns + (options->search_ns < left ? options->search_ns : left);
@@ -172,6 +172,7 @@ rlx_status place_search(rlx_scratch *scratch, const place_problem *problem,
     }
     place_dive_free(self.dive);
     place_state_free(&self.state);
+    *work = self.state.work < *work ? *work - self.state.work : 0;
     *possible_from = self.possible_from;
     return status;
 }
