@@ -178,12 +178,13 @@ static rlx_op match_activation(const matcher *self, double number, rlx_value_id 
 
 rlx_status rlx_canonicalise_activation(rlx_rewrite *rewrite, rlx_node_id root) {
     rlx_op op = rlx_rewrite_op(rewrite, root), found_op = RLX_OP_NONE;
+    if (op != RLX_OP_MUL && op != RLX_OP_DIV) return RLX_OK; /* others may have no first output */
     rlx_dtype dtype = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->dtype;
     bool is_wide = dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F64, is_product;
     matcher self = {rewrite, root, is_wide ? 1e-4 : 2e-3};
     product found = {.number = 1};
     rlx_unary_attrs attrs = {0};
-    if ((op != RLX_OP_MUL && op != RLX_OP_DIV) || !rlx_dtype_is_float(dtype)) return RLX_OK;
+    if (!rlx_dtype_is_float(dtype)) return RLX_OK;
     if (!add_node(&self, root, 0, &found, &is_product) || !is_product || found.count != 2) {
         return RLX_OK;
     }

@@ -133,9 +133,11 @@ static rlx_status take_weight(rlx_rewrite *rewrite, rlx_node_id root, uint32_t s
 }
 
 rlx_status rlx_canonicalise_norm(rlx_rewrite *rewrite, rlx_node_id root) {
+    rlx_op op = rlx_rewrite_op(rewrite, root);
+    if (op != RLX_OP_DIV && op != RLX_OP_MUL && op != RLX_OP_ADD) return RLX_OK;
     const rlx_type *type = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root));
     if (!rlx_dtype_is_float(type->dtype)) return RLX_OK;
-    switch (rlx_rewrite_op(rewrite, root)) {
+    switch (op) {
     case RLX_OP_DIV:
         return match_norm(rewrite, root);
     case RLX_OP_MUL:

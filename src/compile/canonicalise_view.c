@@ -100,14 +100,22 @@ static bool pads_nothing(const rlx_rewrite *rewrite, rlx_node_id root) {
     return true;
 }
 
+/* Of a node whose output has its input's type. */
+static bool keeps_content(const rlx_rewrite *rewrite, rlx_node_id root) {
+    switch (rlx_rewrite_op(rewrite, root)) {
+    case RLX_OP_TRANSPOSE:
+        return moves_nothing(rewrite, root);
+    case RLX_OP_SLICE:
+        return slice_keeps_all(rewrite, root);
+    case RLX_OP_PAD:
+        return pads_nothing(rewrite, root);
+    default:
+        return true;
+    }
+}
+
 static bool changes_nothing(const rlx_rewrite *rewrite, rlx_node_id root) {
     const rlx_node *node = &rewrite->graph->nodes.items[root];
-    if (node->input_count != 1 || node->output_count != 1 ||
-        !rlx_rewrite_same_type(rewrite,
-                               rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root)),
-                               rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0)))) {
-        return false;
-    }
     switch (node->op) {
     case RLX_OP_IDENTITY:
     case RLX_OP_RESHAPE: /* also what squeeze, unsqueeze and flatten have become */
@@ -119,16 +127,17 @@ static bool changes_nothing(const rlx_rewrite *rewrite, rlx_node_id root) {
     case RLX_OP_CAST:
     case RLX_OP_CONCAT:
     case RLX_OP_SPLIT:
-        return true;
     case RLX_OP_TRANSPOSE:
-        return moves_nothing(rewrite, root);
     case RLX_OP_SLICE:
-        return slice_keeps_all(rewrite, root);
     case RLX_OP_PAD:
-        return pads_nothing(rewrite, root);
+        break;
     default:
         return false;
     }
+    if (node->input_count != 1 || node->output_count != 1) return false;
+    const rlx_type *out = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root));
+    const rlx_type *in = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
+    return rlx_rewrite_same_type(rewrite, out, in) && keeps_content(rewrite, root);
 }
 
 rlx_status rlx_canonicalise_view(rlx_rewrite *rewrite, rlx_node_id root) {

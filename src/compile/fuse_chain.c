@@ -24,10 +24,11 @@ typedef struct grower {
 
 static bool is_elementwise(const rlx_rewrite *rewrite, rlx_node_id id) {
     rlx_op op = rlx_rewrite_op(rewrite, id);
-    const rlx_type *type = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, id));
-    return (rlx_op_info_of(op)->flags & RLX_OPF_ELEMENTWISE) != 0 && op != RLX_OP_CHAIN &&
-           rlx_dtype_row_of(type->dtype)->class_ != RLX_CLASS_BLOCK &&
-           !rewrite->facts[rlx_rewrite_output(rewrite, id)].is_prepared;
+    if ((rlx_op_info_of(op)->flags & RLX_OPF_ELEMENTWISE) == 0 || op == RLX_OP_CHAIN) return false;
+    rlx_value_id output = rlx_rewrite_output(rewrite, id);
+    const rlx_type *type = rlx_rewrite_type(rewrite, output);
+    return rlx_dtype_row_of(type->dtype)->class_ != RLX_CLASS_BLOCK &&
+           !rewrite->facts[output].is_prepared;
 }
 
 static bool same_shape(const rlx_rewrite *rewrite, rlx_value_id a, rlx_value_id b) {

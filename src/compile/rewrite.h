@@ -62,6 +62,7 @@ static inline rlx_op rlx_rewrite_op(const rlx_rewrite *rewrite, rlx_node_id node
 static inline const void *rlx_rewrite_attrs(const rlx_rewrite *rewrite, rlx_node_id node) {
     return rewrite->graph->nodes.items[node].attrs;
 }
+/* The first output. Every op has one but control flow. */
 static inline rlx_value_id rlx_rewrite_output(const rlx_rewrite *rewrite, rlx_node_id node) {
     return rewrite->graph->nodes.items[node].outputs[0];
 }

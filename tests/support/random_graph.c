@@ -277,20 +277,19 @@ static void make_views(maker *self) {
 
 /* A state that is read, written and read again, around the work of others. */
 static void make_state(maker *self) {
-    rlx_state_write_attrs attrs = {.axis = 1};
+    rlx_state_write_attrs attrs = {.axis = 1, .wrap = true}; /* no extent */
     rlx_slice_attrs rows = {.starts = {1, {0}}, .ends = {1, {3}}, .axes = {1, {1}}};
     rlx_value_id state, x = pick(self, SEQUENCE), written[2];
     int64_t position = below(self, 5);
     rlx_value_id inputs[3];
     assert_ok(rlx_graph_add_state(self->graph, NULL, RLX_DTYPE_F32, shapes[SEQUENCE], &state));
     rlx_value_id early = tame(self, state);
-    if (below(self, 2) == 0) early = unary(self, RLX_OP_IDENTITY, state);
     inputs[0] = state;
     inputs[1] = node(self, RLX_OP_SLICE, &rows, &x, 1);
     assert_ok(rlx_graph_add_constant(self->graph, NULL, RLX_DTYPE_I64, (rlx_shape){0}, &position,
                                      sizeof position, &inputs[2]));
     assert_ok(rlx_graph_add_node(self->graph, RLX_OP_STATE_WRITE, &attrs, inputs, 3, 2, written));
-    rlx_value_id late = tame(self, state);
+    rlx_value_id late = tame(self, written[0]);
     put(self, binary(self, RLX_OP_ADD, tame(self, early), binary(self, RLX_OP_MUL, late, x)));
 }
 
