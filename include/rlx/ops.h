@@ -23,6 +23,14 @@ typedef enum rlx_op {
 RLX_API const char *rlx_op_name(rlx_op op);
 RLX_CALL rlx_status rlx_op_from_name(const char *name, rlx_op *out_op);
 
+/* What an op takes and gives, in words, for tables and help. */
+typedef struct rlx_op_description {
+    const char *name;
+    char inputs[24], outputs[24]; /* "2", "1 to 4", "1 or more" */
+    char attributes[256];         /* "axis, keep_dims" */
+} rlx_op_description;
+RLX_CALL rlx_status rlx_op_describe(rlx_op op, rlx_op_description *out_description);
+
 /* A short list of integers: axes, pads, a permutation. */
 typedef struct rlx_ints {
     uint32_t count;

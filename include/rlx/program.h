@@ -62,6 +62,12 @@ RLX_CALL rlx_status rlx_program_save(const rlx_program *program, const char *pat
 RLX_CALL rlx_status rlx_program_load(rlx_device *device, const char *path,
                                      const rlx_program_options *options, rlx_program **out_program);
 
+/* Whether a file begins like a program file. False also when it cannot be read. */
+RLX_API bool rlx_program_probe(const char *path);
+/* The plan of a saved program alone, for any target and without a device. Owned by the caller. */
+RLX_CALL rlx_status rlx_program_read_plan(const rlx_allocator *allocator, const char *path,
+                                          rlx_plan **out_plan);
+
 RLX_END_DECLS
 
 #endif

@@ -5,6 +5,7 @@
 #include "ir/infer.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FIELD(kind, attrs, member) \
@@ -115,6 +116,34 @@ bool rlx_op_may_overwrite(rlx_op op, uint32_t input) {
 const char *rlx_op_name(rlx_op op) {
     const rlx_op_info *info = rlx_op_info_of(op);
     return info == NULL ? "?" : info->name;
+}
+
+static void describe_count(char *text, size_t bytes, uint32_t least, uint32_t most) {
+    if (most == RLX_OP_MANY) {
+        snprintf(text, bytes, "%u or more", least);
+    } else if (most != least) {
+        snprintf(text, bytes, "%u to %u", least, most);
+    } else {
+        snprintf(text, bytes, "%u", least);
+    }
+}
+
+rlx_status rlx_op_describe(rlx_op op, rlx_op_description *out_description) {
+    const rlx_op_info *info = rlx_op_info_of(op);
+    rlx_op_description about = {0};
+    size_t at = 0;
+    if (out_description == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    if (info == NULL) return RLX_FAIL(RLX_NOT_FOUND, "%d is no op", (int)op);
+    about.name = info->name;
+    describe_count(about.inputs, sizeof about.inputs, info->in_least, info->in_most);
+    describe_count(about.outputs, sizeof about.outputs, info->out_least, info->out_most);
+    for (uint32_t i = 0; i < info->field_count && at < sizeof about.attributes; i++) {
+        int wrote = snprintf(about.attributes + at, sizeof about.attributes - at, "%s%s",
+                             i == 0 ? "" : ", ", info->fields[i].name);
+        at += wrote > 0 ? (size_t)wrote : 0;
+    }
+    *out_description = about;
+    return RLX_OK;
 }
 
 rlx_status rlx_op_from_name(const char *name, rlx_op *out_op) {

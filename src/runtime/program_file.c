@@ -48,3 +48,24 @@ rlx_status rlx_program_load(rlx_device *device, const char *path,
     *out_program = program;
     return RLX_OK;
 }
+
+bool rlx_program_probe(const char *path) {
+    rlx_file_map map = {0};
+    if (path == NULL || rlx_file_map_open(path, &map) != RLX_OK) return false;
+    bool is_program = rlx_is_program_file(map.data, map.bytes);
+    rlx_file_map_close(&map);
+    return is_program;
+}
+
+rlx_status rlx_program_read_plan(const rlx_allocator *allocator, const char *path,
+                                 rlx_plan **out_plan) {
+    rlx_file_map map = {0};
+    uint64_t weights_offset;
+    if (path == NULL || out_plan == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "path or out_plan is NULL");
+    }
+    RLX_TRY(rlx_file_map_open(path, &map));
+    rlx_status status = rlx_plan_load(allocator, &map, NULL, out_plan, &weights_offset);
+    rlx_file_map_close(&map);
+    return status == RLX_OK ? RLX_OK : rlx_fail_context(status, "%s", path);
+}

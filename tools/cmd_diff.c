@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `rlx diff`: runs a model on two devices step by step, compares what every step computes before it
+ * is overwritten, and names the first that differs. */
+#include "inputs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one execution of a step wrote into one output. */
+typedef struct record {
+    char *name;
+    rlx_op op;
+    float *values;
+    uint64_t count;
+} record;
+
+typedef struct recorder {
+    record *records;
+    uint64_t count, capacity;
+    /* comparing */
+    uint64_t next;
+    double relative, absolute;
+    bool differs;
+    char first[512];
+    uint64_t compared;
+    double worst;
+    rlx_status status;
+} recorder;
+
+static bool read_slot(rlx_exec *exec, uint32_t slot, record *out) {
+    rlx_arena *arena = rlx_exec_arena(exec);
+    out->count = rlx_arena_slot_elements(arena, slot);
+    out->values = malloc(out->count == 0 ? 4 : out->count * sizeof *out->values);
+    if (out->values == NULL) return false;
+    return rlx_arena_read_f32(arena, slot, 0, out->values, out->count, 0, NULL) == RLX_OK;
+}
+
+static bool keep(recorder *self, record *made) {
+    if (self->count == self->capacity) {
+        uint64_t capacity = self->capacity == 0 ? 64 : 2 * self->capacity;
+        record *grown = realloc(self->records, capacity * sizeof *grown);
+        if (grown == NULL) return false;
+        self->records = grown;
+        self->capacity = capacity;
+    }
+    self->records[self->count++] = *made;
+    return true;
+}
+
+static bool fill_record(rlx_exec *exec, const rlx_step_info *step, uint32_t output, record *out) {
+    rlx_slot_info slot;
+    const rlx_plan *plan = rlx_program_plan(rlx_exec_program(exec));
+    *out = (record){.op = step->op};
+    if (rlx_plan_slot_at(plan, step->outputs[output], &slot) != RLX_OK) return false;
+    out->name = malloc(strlen(slot.name) + 1);
+    if (out->name == NULL) return false;
+    strcpy(out->name, slot.name);
+    return read_slot(exec, step->outputs[output], out);
+}
+
+static bool record_step(void *user, rlx_exec *exec, const rlx_step_info *step) {
+    recorder *self = user;
+    for (uint32_t i = 0; i < step->output_count; i++) {
+        record made;
+        if (step->outputs[i] == RLX_NONE) continue;
+        if (!fill_record(exec, step, i, &made) || !keep(self, &made)) {
+            self->status = RLX_OUT_OF_MEMORY;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void compare(recorder *self, const record *expected, const record *got) {
+    for (uint64_t i = 0; i < expected->count && i < got->count; i++) {
+        double a = expected->values[i], b = got->values[i];
+        double difference = isnan(a) && isnan(b) ? 0 : a == b ? 0 : fabs(a - b);
+        self->compared++;
+        if (difference > self->worst) self->worst = difference;
+        if (difference <= self->absolute + self->relative * fabs(a)) continue;
+        if (self->differs) continue;
+        self->differs = true;
+        snprintf(self->first, sizeof self->first,
+                 "'%s' (%s): element %" PRIu64 " is %.9g, expected %.9g, difference %.3g",
+                 got->name, rlx_op_name(got->op), i, b, a, difference);
+    }
+}
+
+/* The reference's record of the same value: usually the next one; a value that one device fuses
+ * away is passed over. */
+static const record *find(recorder *self, const record *got) {
+    for (uint64_t i = self->next; i < self->count; i++) {
+        if (strcmp(self->records[i].name, got->name) != 0 || self->records[i].count != got->count) {
+            continue;
+        }
+        self->next = i + 1;
+        return &self->records[i];
+    }
+    return NULL;
+}
+
+static bool compare_step(void *user, rlx_exec *exec, const rlx_step_info *step) {
+    recorder *self = user;
+    for (uint32_t i = 0; i < step->output_count; i++) {
+        record got;
+        if (step->outputs[i] == RLX_NONE) continue;
+        if (!fill_record(exec, step, i, &got)) {
+            self->status = RLX_OUT_OF_MEMORY;
+            return false;
+        }
+        const record *expected = find(self, &got);
+        if (expected != NULL) compare(self, expected, &got);
+        free(got.name);
+        free(got.values);
+    }
+    return true;
+}
+
+static rlx_status run_on(tool_model *model, const char *device_name, const tool_inputs *inputs,
+                         rlx_step_fn after, recorder *user) {
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    rlx_exec_options options = {.size = sizeof options, .single_step = true};
+    model->device = device_name;
+    rlx_status status = tool_open_device(model, &device);
+    if (status == RLX_OK) status = tool_open_program(model, device, &program);
+    if (status == RLX_OK) status = rlx_exec_create(program, &options, &exec);
+    if (status == RLX_OK) status = tool_set_inputs(exec, 0, inputs);
+    if (status == RLX_OK) status = rlx_exec_run_steps(exec, 0, after, user);
+    if (user->status != RLX_OK) status = user->status;
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_device_release(device);
+    return status;
+}
+
+static bool read_tolerance(const char *text, double *out_value) {
+    char *end = NULL;
+    if (text == NULL) return true;
+    *out_value = strtod(text, &end);
+    if (end != text && *end == 0 && *out_value >= 0) return true;
+    fprintf(stderr, "rlx diff: '%s' is no tolerance\n", text);
+    return false;
+}
+
+static void free_records(recorder *self) {
+    for (uint64_t i = 0; i < self->count; i++) {
+        free(self->records[i].name);
+        free(self->records[i].values);
+    }
+    free(self->records);
+}
+
+static int report(const recorder *self, const tool_common *common) {
+    if (common->json) {
+        printf("{\"differs\":%s,\"compared\":%" PRIu64 ",\"largest\":%.9g,\"first\":",
+               self->differs ? "true" : "false", self->compared, self->worst);
+        tool_json_text(stdout, self->first);
+        puts("}");
+    } else {
+        if (self->differs) printf("first difference: %s\n", self->first);
+        printf("%" PRIu64 " elements of every step compared, largest difference %.3g: %s\n",
+               self->compared, self->worst, self->differs ? "they differ" : "equal");
+    }
+    return self->differs ? TOOL_DIFFERS : TOOL_OK;
+}
+
+int rlx_cmd_diff(int argc, char **argv) {
+    tool_common common = {0};
+    tool_model model = {0};
+    tool_inputs inputs = {0};
+    const char *reference = "cpu:scalar", *relative = NULL, *absolute = NULL;
+    recorder self = {.relative = 1e-4, .absolute = 1e-5};
+    const tool_option options[] = {
+        {"--ref", TOOL_TEXT, &reference, "NAME", "the device that is right; cpu:scalar"},
+        TOOL_MODEL_OPTIONS(model),
+        TOOL_INPUT_OPTIONS(inputs),
+        {"--rtol", TOOL_TEXT, &relative, "X", "relative tolerance; 1e-4"},
+        {"--atol", TOOL_TEXT, &absolute, "X", "absolute tolerance; 1e-5"},
+        TOOL_COMMON_OPTIONS(common)};
+    const tool_usage usage = {"diff",
+                              "FILE --ref NAME --device NAME [OPTIONS]",
+                              "Runs a model on two devices step by step and compares every step's "
+                              "outputs.\nExit 5 when they differ; the first step that does is "
+                              "named.",
+                              options,
+                              sizeof options / sizeof *options,
+                              1,
+                              1};
+    int code;
+    if (!tool_parse(&usage, argc, argv, &model.path, &code)) return code;
+    tool_log(&common);
+    if (!read_tolerance(relative, &self.relative) || !read_tolerance(absolute, &self.absolute)) {
+        return TOOL_USAGE;
+    }
+    if (!tool_model_begin("diff", &model, &code)) return code;
+    const char *device = model.device;
+    rlx_status status = tool_bind_from_files(&model, &inputs);
+    if (status == RLX_OK) status = run_on(&model, reference, &inputs, record_step, &self);
+    if (status == RLX_OK) status = run_on(&model, device, &inputs, compare_step, &self);
+    code = status == RLX_OK ? report(&self, &common) : tool_fail("diff", status);
+    free_records(&self);
+    return code;
+}

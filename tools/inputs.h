@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling the inputs of an executable, and showing its outputs: shared by run, diff and bench. */
+#ifndef RLX_TOOLS_INPUTS_H
+#define RLX_TOOLS_INPUTS_H
+
+#include "tool.h"
+
+typedef struct tool_inputs {
+    tool_list files;  /* NAME=F.npy */
+    const char *fill; /* zeros, ramp, random:SEED; NULL: random:1 */
+} tool_inputs;
+#define TOOL_INPUT_OPTIONS(inputs)                                                                 \
+    {"--input", TOOL_MANY, &(inputs).files, "NAME=F.npy", "an input from a file; again for more"}, \
+    {                                                                                              \
+        "--fill", TOOL_TEXT, &(inputs).fill, "HOW",                                                \
+            "what others hold: zeros, ramp, random:SEED (random:1)"                                \
+    }
+
+/* Sets every input of the entry. A message has been printed when it fails. */
+rlx_status tool_set_inputs(rlx_exec *exec, uint32_t entry, const tool_inputs *inputs);
+
+/* Sizes of symbolic dims that follow from the shapes of --input files, added to the model's
+ * bindings where they are not bound yet. */
+rlx_status tool_bind_from_files(tool_model *model, const tool_inputs *inputs);
+
+#endif
