@@ -26,6 +26,7 @@ void rlx_emitter_destroy(rlx_emitter *emitter) {
     if (emitter == NULL) return;
     const rlx_allocator *allocator = emitter->plan->allocator;
     rlx_vec_free(allocator, &emitter->shared);
+    rlx_vec_free(allocator, &emitter->cells);
     rlx_vec_free(allocator, &emitter->prepare);
     rlx_free(allocator, emitter);
 }

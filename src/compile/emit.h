@@ -22,6 +22,7 @@ struct rlx_emitter {
     const rlx_target *target;
     const rlx_compile_options *options;
     RLX_VEC(rlx_shared_buffer) shared; /* weights, source and state buffers of all entries */
+    RLX_VEC(uint32_t) cells;           /* open hash over `shared` by key; RLX_NONE: free */
     RLX_VEC(rlx_plan_step) prepare;    /* put in front at the end */
 };
 

@@ -167,13 +167,43 @@ rlx_status rlx_emit_scratch(rlx_entry_emission *self) {
 /* A shared buffer with this key that serves: weights for everybody, source for prepare steps. */
 static uint32_t find_shared(const rlx_entry_emission *self, rlx_weight_key key, uint32_t segment) {
     const rlx_emitter *emitter = self->emitter;
-    for (uint32_t i = 0; i < emitter->shared.count; i++) {
-        const rlx_shared_buffer *shared = &emitter->shared.items[i];
+    uint32_t mask = emitter->cells.count - 1;
+    if (emitter->cells.count == 0) return RLX_NONE;
+    for (uint32_t cell = (uint32_t)key.low & mask; emitter->cells.items[cell] != RLX_NONE;
+         cell = (cell + 1) & mask) {
+        const rlx_shared_buffer *shared = &emitter->shared.items[emitter->cells.items[cell]];
         if (shared->key.high != key.high || shared->key.low != key.low) continue;
         uint32_t found = self->plan->buffers.items[shared->buffer].segment;
         if (found == segment || found == RLX_SEGMENT_WEIGHTS) return shared->buffer;
     }
     return RLX_NONE;
+}
+
+static void hash_shared(rlx_emitter *emitter, uint32_t index) {
+    uint32_t mask = emitter->cells.count - 1;
+    uint32_t cell = (uint32_t)emitter->shared.items[index].key.low & mask;
+    while (emitter->cells.items[cell] != RLX_NONE)
+        cell = (cell + 1) & mask;
+    emitter->cells.items[cell] = index;
+}
+
+/* The table stays at most half full. */
+static rlx_status add_shared(rlx_entry_emission *self, rlx_weight_key key, uint32_t buffer) {
+    rlx_emitter *emitter = self->emitter;
+    const rlx_allocator *allocator = self->plan->allocator;
+    rlx_shared_buffer shared = {key, buffer};
+    RLX_TRY(rlx_vec_push(allocator, &emitter->shared, shared));
+    if (2 * emitter->shared.count <= emitter->cells.count) {
+        hash_shared(emitter, emitter->shared.count - 1);
+        return RLX_OK;
+    }
+    uint32_t wanted = emitter->cells.count == 0 ? 64 : 2 * emitter->cells.count;
+    RLX_TRY(rlx_vec_reserve(allocator, &emitter->cells, wanted));
+    emitter->cells.count = wanted;
+    memset(emitter->cells.items, 0xFF, wanted * sizeof *emitter->cells.items);
+    for (uint32_t i = 0; i < emitter->shared.count; i++)
+        hash_shared(emitter, i);
+    return RLX_OK;
 }
 
 /* Notes where the bytes of a parameter or constant come from. */
@@ -204,10 +234,9 @@ static rlx_status shared_buffer(rlx_entry_emission *self, rlx_value_id root, boo
                                   .entry = RLX_NONE,
                                   .bytes = info->bytes,
                                   .last_step = UINT32_MAX};
-        rlx_shared_buffer shared = {key, self->plan->buffers.count};
+        found = self->plan->buffers.count;
         RLX_TRY(rlx_vec_push(self->plan->allocator, &self->plan->buffers, buffer));
-        RLX_TRY(rlx_vec_push(self->plan->allocator, &self->emitter->shared, shared));
-        found = shared.buffer;
+        RLX_TRY(add_shared(self, key, found));
     }
     self->buffers[root] = found;
     return RLX_OK;
