@@ -118,6 +118,53 @@ static void every_fusion_happens_in_random_graphs(void **state) {
     assert_int_equal(counts[RLX_OP_SQUEEZE], 0);
 }
 
+static rlx_graph *fresh_graph(rlx_value_id *out_x) {
+    rlx_graph *graph = NULL;
+    assert_ok(rlx_graph_create(NULL, &graph));
+    assert_ok(rlx_graph_add_input(graph, "x", RLX_DTYPE_F32, (rlx_shape){2, {4, 4}}, out_x));
+    return graph;
+}
+
+static uint32_t chain_count(const rlx_graph *graph) {
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < graph->nodes.count; n++)
+        count += !graph->nodes.items[n].is_dead && graph->nodes.items[n].op == RLX_OP_CHAIN;
+    return count;
+}
+
+/* A chain has room for 256 instructions. */
+static void a_long_chain_becomes_a_few(void **state) {
+    rlx_value_id x;
+    rlx_graph *graph = fresh_graph(&x), *after = NULL;
+    (void)state;
+    for (uint32_t i = 0; i < 600; i++)
+        assert_ok(rlx_graph_add_unary(graph, i % 2 == 0 ? RLX_OP_SIN : RLX_OP_NEG, x, &x));
+    assert_ok(rlx_graph_add_output(graph, x, NULL));
+    assert_agrees(graph, 0, 1);
+    assert_ok(passed(graph, 0, NULL, &after));
+    assert_int_equal(chain_count(after), 3);
+    rlx_graph_destroy(after);
+    rlx_graph_destroy(graph);
+}
+
+/* And for 32 inputs. */
+static void a_wide_sum_becomes_a_few(void **state) {
+    rlx_value_id x, sum;
+    rlx_graph *graph = fresh_graph(&x), *after = NULL;
+    (void)state;
+    sum = x;
+    for (uint32_t i = 0; i < 80; i++) {
+        assert_ok(rlx_graph_add_input(graph, NULL, RLX_DTYPE_F32, (rlx_shape){2, {4, 4}}, &x));
+        assert_ok(rlx_graph_add_binary(graph, RLX_OP_ADD, sum, x, &sum));
+    }
+    assert_ok(rlx_graph_add_output(graph, sum, NULL));
+    assert_agrees(graph, 0, 1);
+    assert_ok(passed(graph, 0, NULL, &after));
+    assert_int_equal(chain_count(after), 3);
+    rlx_graph_destroy(after);
+    rlx_graph_destroy(graph);
+}
+
 static rlx_status compile_once(const rlx_allocator *allocator, void *argument) {
     rlx_graph *after = NULL;
     RLX_TRY(passed(argument, 0, allocator, &after));
@@ -141,6 +188,8 @@ int main(void) {
         cmocka_unit_test(leaving_out_any_pass_changes_no_result),
         cmocka_unit_test(passes_may_run_on_what_they_have_made),
         cmocka_unit_test(every_fusion_happens_in_random_graphs),
+        cmocka_unit_test(a_long_chain_becomes_a_few),
+        cmocka_unit_test(a_wide_sum_becomes_a_few),
         cmocka_unit_test(every_allocation_of_the_passes_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,10 +309,29 @@ static void make_branch(maker *self) {
     put(self, out);
 }
 
+static void make_loop(maker *self) {
+    rlx_value_id x = pick(self, MATRIX), y = pick(self, MATRIX), inside[2], out;
+    rlx_loop_attrs attrs = {.bound = 4};
+    rlx_block_id body;
+    int64_t trips = 1 + below(self, 3);
+    uint8_t truth = 1;
+    rlx_value_id inputs[3] = {0, 0, x}, like[2] = {RLX_NONE, x}, yields[2];
+    assert_ok(rlx_graph_add_constant(self->graph, NULL, RLX_DTYPE_I64, (rlx_shape){0}, &trips,
+                                     sizeof trips, &inputs[0]));
+    assert_ok(rlx_graph_add_constant(self->graph, NULL, RLX_DTYPE_BOOL, (rlx_shape){0}, &truth, 1,
+                                     &inputs[1]));
+    assert_ok(rlx_graph_begin_block(self->graph, like, 2, inside, &body));
+    yields[0] = inputs[1];
+    yields[1] = tame(self, binary(self, RLX_OP_ADD, tame(self, inside[1]), y));
+    assert_ok(rlx_graph_end_block(self->graph, body, yields, 2));
+    assert_ok(rlx_graph_add_flow(self->graph, RLX_OP_LOOP, &attrs, inputs, 3, &body, 1, 1, &out));
+    put(self, out);
+}
+
 rlx_graph *rlx_test_random_graph(uint64_t seed) {
     static void (*const motifs[])(maker *) = {
-        make_linear,      make_conv,  make_norm,  make_attention, make_activation,
-        make_elementwise, make_views, make_state, make_branch,    make_elementwise,
+        make_linear, make_conv,  make_norm,   make_attention,   make_activation, make_elementwise,
+        make_views,  make_state, make_branch, make_elementwise, make_loop,
     };
     maker self = {.random = rlx_test_seed(seed), .next_seed = seed * 100};
     char name[16];
