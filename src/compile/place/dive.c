@@ -7,7 +7,9 @@
  * that failed are remembered, across dives, by a hash of who is left and how low each may go. */
 #include "compile/place/search.h"
 
-enum { NO_PART = UINT32_MAX, CLOCK_NODES = 256 };
+#define NO_PART UINT32_MAX
+
+enum { CLOCK_NODES = 256 };
 
 /* Sections [begin, end) that have to be solved on their own. */
 typedef struct part {

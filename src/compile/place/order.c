@@ -30,10 +30,10 @@ static const struct {
     {BY_SIZE, BY_LENGTH, "size-length/first-fit", "size-length/best-fit"},
     {BY_BREADTH, BY_SIZE, "breadth/first-fit", "breadth/best-fit"},
     {BY_LENGTH, BY_SIZE, "length/first-fit", "length/best-fit"},
-    {BY_LENGTH, BY_INDEX, "length-index/first-fit", "length-index/best-fit"},
     {BY_CONFLICTS, BY_SIZE, "conflicts/first-fit", "conflicts/best-fit"},
-    {BY_CONFLICTS, BY_INDEX, "conflicts-index/first-fit", "conflicts-index/best-fit"},
     {BY_LOWER, BY_INDEX, "time/first-fit", "time/best-fit"},
+    {BY_LENGTH, BY_INDEX, "length-index/first-fit", "length-index/best-fit"},
+    {BY_CONFLICTS, BY_INDEX, "conflicts-index/first-fit", "conflicts-index/best-fit"},
     {BY_AREA, BY_SIZE, "area/first-fit", "area/best-fit"},
     {BY_ROOT_AREA, BY_SIZE, "root-area/first-fit", "root-area/best-fit"},
     {BY_CONTENTION, BY_SIZE, "contention/first-fit", "contention/best-fit"},
@@ -43,7 +43,7 @@ static const struct {
     {BY_BREADTH, BY_LENGTH, "breadth-length/first-fit", "breadth-length/best-fit"},
     {BY_UPPER, BY_SIZE, "end/first-fit", "end/best-fit"},
 };
-enum { NAMED_COUNT = 8, ROW_COUNT = sizeof rows / sizeof rows[0] };
+enum { NAMED_COUNT = 6, ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 struct place_orders {
     const place_problem *problem; /* borrowed */
