@@ -10,27 +10,27 @@ enum { MAX_HEADER_BYTES = 1 << 20 };
 
 static const uint8_t magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-typedef struct cursor {
+typedef struct npy_cursor {
     const char *at, *end;
-} cursor;
+} npy_cursor;
 
-typedef struct header {
+typedef struct npy_header {
     rlx_npy_info info;
     bool has_descr, has_order, has_shape;
     bool is_fortran;
-} header;
+} npy_header;
 
 static rlx_status broken(const char *what) {
     return RLX_FAIL(RLX_PARSE, "not a .npy header: %s", what);
 }
 
-static void skip_blank(cursor *cursor) {
+static void skip_blank(npy_cursor *cursor) {
     while (cursor->at < cursor->end &&
            (*cursor->at == ' ' || *cursor->at == '\n' || *cursor->at == '\t'))
         cursor->at++;
 }
 
-static bool accept(cursor *cursor, char c) {
+static bool accept(npy_cursor *cursor, char c) {
     skip_blank(cursor);
     if (cursor->at >= cursor->end || *cursor->at != c) return false;
     cursor->at++;
@@ -38,7 +38,7 @@ static bool accept(cursor *cursor, char c) {
 }
 
 /* 'text' or "text", without escapes, into `out`. */
-static rlx_status read_string(cursor *cursor, char *out, size_t bytes) {
+static rlx_status read_string(npy_cursor *cursor, char *out, size_t bytes) {
     size_t used = 0;
     skip_blank(cursor);
     char quote = cursor->at < cursor->end ? *cursor->at : 0;
@@ -53,7 +53,7 @@ static rlx_status read_string(cursor *cursor, char *out, size_t bytes) {
     return RLX_OK;
 }
 
-static rlx_status read_dtype(cursor *cursor, header *out) {
+static rlx_status read_dtype(npy_cursor *cursor, npy_header *out) {
     static const struct {
         const char *code;
         rlx_dtype dtype;
@@ -79,7 +79,7 @@ static rlx_status read_dtype(cursor *cursor, header *out) {
     return RLX_FAIL(RLX_UNSUPPORTED, "dtype '%s' of a .npy file is not known", descr);
 }
 
-static rlx_status read_order(cursor *cursor, header *out) {
+static rlx_status read_order(npy_cursor *cursor, npy_header *out) {
     skip_blank(cursor);
     size_t left = (size_t)(cursor->end - cursor->at);
     if (left >= 4 && memcmp(cursor->at, "True", 4) == 0) {
@@ -94,7 +94,7 @@ static rlx_status read_order(cursor *cursor, header *out) {
     return broken("fortran_order is neither True nor False");
 }
 
-static rlx_status read_dim(cursor *cursor, int64_t *out_dim) {
+static rlx_status read_dim(npy_cursor *cursor, int64_t *out_dim) {
     int64_t dim = 0;
     const char *start = cursor->at;
     while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9') {
@@ -109,7 +109,7 @@ static rlx_status read_dim(cursor *cursor, int64_t *out_dim) {
 }
 
 /* (), (3,), (3, 4) */
-static rlx_status read_shape(cursor *cursor, header *out) {
+static rlx_status read_shape(npy_cursor *cursor, npy_header *out) {
     rlx_shape *shape = &out->info.shape;
     if (!accept(cursor, '(')) return broken("the shape is no tuple");
     while (!accept(cursor, ')')) {
@@ -124,7 +124,7 @@ static rlx_status read_shape(cursor *cursor, header *out) {
     return RLX_OK;
 }
 
-static rlx_status read_entry(cursor *cursor, header *out) {
+static rlx_status read_entry(npy_cursor *cursor, npy_header *out) {
     char key[24];
     RLX_TRY(read_string(cursor, key, sizeof key));
     if (!accept(cursor, ':')) return broken("a key without value");
@@ -143,7 +143,7 @@ static rlx_status read_entry(cursor *cursor, header *out) {
     return RLX_FAIL(RLX_PARSE, "not a .npy header: key '%s' is unknown or comes twice", key);
 }
 
-static rlx_status read_dict(cursor *cursor, header *out) {
+static rlx_status read_dict(npy_cursor *cursor, npy_header *out) {
     if (!accept(cursor, '{')) return broken("no dict");
     while (!accept(cursor, '}')) {
         RLX_TRY(read_entry(cursor, out));
@@ -157,7 +157,7 @@ static rlx_status read_dict(cursor *cursor, header *out) {
 }
 
 /* Column-major is the same as row-major while at most one dim is not 1. */
-static rlx_status check_order(const header *header) {
+static rlx_status check_order(const npy_header *header) {
     uint32_t long_dims = 0;
     for (uint32_t i = 0; i < header->info.shape.rank; i++)
         long_dims += header->info.shape.dims[i] != 1;
@@ -166,7 +166,7 @@ static rlx_status check_order(const header *header) {
                                      "numpy.ascontiguousarray");
 }
 
-static rlx_status check_size(const header *header, uint64_t file_bytes) {
+static rlx_status check_size(const npy_header *header, uint64_t file_bytes) {
     uint64_t available = file_bytes - header->info.offset, bytes = header->info.bytes;
     if (bytes <= available) return RLX_OK;
     rlx_status status =
@@ -198,11 +198,11 @@ static rlx_status read_lengths(const uint8_t *data, uint64_t bytes, uint64_t *ou
 
 rlx_status rlx_npy_parse(const uint8_t *data, uint64_t bytes, uint64_t file_bytes,
                          rlx_npy_info *out_info) {
-    header header = {0};
+    npy_header header = {0};
     uint64_t begin = 0, length = 0;
     RLX_TRY(read_lengths(data, bytes, &begin, &length));
     const char *text = (const char *)data + begin;
-    cursor cursor = {text, text + length};
+    npy_cursor cursor = {text, text + length};
     RLX_TRY(read_dict(&cursor, &header));
     RLX_TRY(check_order(&header));
     rlx_type type =

@@ -13,13 +13,13 @@
 
 enum { MAX_FILES = 512, MAX_BYTES = 1 << 16 };
 
-typedef struct corpus {
+typedef struct seed_corpus {
     uint8_t *files[MAX_FILES];
     size_t sizes[MAX_FILES];
     uint32_t count;
-} corpus;
+} seed_corpus;
 
-static void load_folder(corpus *corpus, const char *path) {
+static void load_folder(seed_corpus *corpus, const char *path) {
     struct dirent **entries = NULL;
     int count = scandir(path, &entries, NULL, alphasort);
     for (int i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ static size_t insert_word(rlx_test_random *random, uint8_t *data, size_t size, s
     return insert(data, size, at, (const uint8_t *)word, strlen(word));
 }
 
-static size_t mutate_once(rlx_test_random *random, const corpus *corpus, uint8_t *data,
+static size_t mutate_once(rlx_test_random *random, const seed_corpus *corpus, uint8_t *data,
                           size_t size) {
     size_t at = (size_t)rlx_test_below(random, size + 1);
     size_t length = (size_t)rlx_test_below(random, size - at + 1);
@@ -89,7 +89,7 @@ static size_t mutate_once(rlx_test_random *random, const corpus *corpus, uint8_t
     }
 }
 
-static void run_mutated(const corpus *corpus, uint64_t count) {
+static void run_mutated(const seed_corpus *corpus, uint64_t count) {
     uint8_t *data = malloc(MAX_BYTES);
     rlx_test_random random = rlx_test_seed(20250101);
     for (uint64_t i = 0; i < count && data != NULL; i++) {

@@ -97,13 +97,13 @@ static rlx_status run_case(const char *folder, const char *engine_name) {
     return status;
 }
 
-typedef struct tally {
+typedef struct case_tally {
     const char *engine, *part;
     uint32_t passed, failed;
-} tally;
+} case_tally;
 
 /* Folders with a model are cases; others hold cases. */
-static void walk(const char *folder, uint32_t depth, tally *tally) {
+static void walk(const char *folder, uint32_t depth, case_tally *tally) {
     char path[1024];
     snprintf(path, sizeof path, "%s/model.rlx", folder);
     if (access(path, R_OK) == 0) {
@@ -126,8 +126,8 @@ static void walk(const char *folder, uint32_t depth, tally *tally) {
 }
 
 int main(int argument_count, char **arguments) {
-    tally tally = {.engine = argument_count > 1 ? arguments[1] : "oracle",
-                   .part = argument_count > 3 ? arguments[3] : NULL};
+    case_tally tally = {.engine = argument_count > 1 ? arguments[1] : "oracle",
+                        .part = argument_count > 3 ? arguments[3] : NULL};
     walk(argument_count > 2 ? arguments[2] : "cases", 0, &tally);
     printf("%s: %u cases passed, %u failed\n", tally.engine, tally.passed, tally.failed);
     return tally.failed > 0 || tally.passed == 0;
