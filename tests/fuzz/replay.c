@@ -110,7 +110,7 @@ static void run_mutated(const seed_corpus *corpus, uint64_t count) {
 }
 
 int main(int argument_count, char **arguments) {
-    static corpus corpus;
+    static seed_corpus corpus;
     if (argument_count < 3) {
         fprintf(stderr, "usage: %s COUNT FOLDER...\n", arguments[0]);
         return 2;
