@@ -186,7 +186,11 @@ rlx_status rlx_rewrite_walk(rlx_rewrite *rewrite, rlx_rewrite_visit visit, void 
         uint32_t count = graph->blocks.items[b].nodes.count;
         for (uint32_t i = 0; i < count; i++) {
             rlx_node_id id = graph->blocks.items[b].nodes.items[i];
-            if (!graph->nodes.items[id].is_dead) RLX_TRY(visit(rewrite, id, user));
+            const rlx_node *node = &graph->nodes.items[id];
+            /* A rewrite puts another node in the place of a first output; control flow may lack
+             * it. */
+            if (node->is_dead || node->output_count == 0 || node->outputs[0] == RLX_NONE) continue;
+            RLX_TRY(visit(rewrite, id, user));
         }
     }
     return RLX_OK;

@@ -41,8 +41,8 @@ RLX_WARN_UNUSED rlx_status rlx_rewrite_begin(rlx_pass_context *context, rlx_rewr
 /* Applies what is pending: replaced values, inserted nodes. */
 RLX_WARN_UNUSED rlx_status rlx_rewrite_finish(rlx_rewrite *rewrite);
 
-/* Calls `visit` for the live nodes of every block, in block order. Nodes that it inserts are not
- * visited. */
+/* Calls `visit` for the live nodes of every block that have a first output, in block order. Nodes
+ * that it inserts are not visited. */
 typedef rlx_status (*rlx_rewrite_visit)(rlx_rewrite *rewrite, rlx_node_id node, void *user);
 RLX_WARN_UNUSED rlx_status rlx_rewrite_walk(rlx_rewrite *rewrite, rlx_rewrite_visit visit,
                                             void *user);
