@@ -118,7 +118,9 @@ RLX_API rlx_value_id rlx_graph_output(const rlx_graph *graph,
 /* Accepts, or names the node, the rule and the values that break it. */
 RLX_CALL rlx_status rlx_graph_verify(const rlx_graph *graph);
 
-/* The text form; parsing it gives the same graph. The string is owned: rlx_string_free. */
+/* The text form (docs/text-format.md); parsing it gives the same graph. The string is owned:
+ * rlx_string_free. Parameters whose data stands in the text borrow it from the parsed graph, which
+ * must live until a program is created. Errors name line and column; detail.line has the line. */
 RLX_CALL rlx_status rlx_graph_print(const rlx_graph *graph, char **out_text);
 RLX_CALL rlx_status rlx_graph_parse(const rlx_allocator *allocator, const char *text,
                                     uint64_t bytes, rlx_graph **out_graph);

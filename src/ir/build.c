@@ -185,6 +185,10 @@ static rlx_status check_node(const rlx_graph *graph, rlx_block_id block, const n
     if (info == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "%d is no op", (int)from->op);
     RLX_TRY(check_arity(info, from->input_count, from->output_count));
     RLX_TRY(check_inputs(graph, info, block, from->inputs, from->input_count));
+    for (uint32_t i = 0; from->outputs != NULL && i < info->out_least; i++) {
+        if (from->outputs[i] != RLX_NONE) continue;
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s always has output %u", info->name, i);
+    }
     if (from->attrs != NULL) RLX_TRY(check_attrs(info, from->attrs));
     return check_blocks(graph, info, from);
 }

@@ -4,6 +4,8 @@
  * says on which line. */
 #include "ir/text_parse.h"
 
+#include <stdio.h>
+
 static rlx_status end_statement(rlx_parser *parser) {
     if (parser->token.kind == RLX_TOKEN_END || rlx_parse_at_mark(parser, '}')) return RLX_OK;
     if (parser->token.kind != RLX_TOKEN_NEWLINE)
@@ -88,19 +90,31 @@ static rlx_status check_arity(const node_text *node) {
 
 static rlx_status make_value(rlx_parser *parser, const rlx_token *target, rlx_value_id *out_value) {
     const char *name;
-    if (is_unwanted(target)) {
-        *out_value = RLX_NONE;
-        return RLX_OK;
-    }
     RLX_TRY(rlx_token_decode(target, &parser->name, &name));
+    return rlx_graph_new_value(parser->graph, name, RLX_VALUE_TEMPORARY, out_value);
+}
+
+/* An output that the op always has, but the text does not want: it gets a name all the same. */
+static rlx_status make_unwanted(rlx_parser *parser, rlx_value_id *out_value) {
+    char name[24];
+    rlx_value_id taken;
+    uint32_t number = parser->graph->values.count;
+    do {
+        snprintf(name, sizeof name, "_.%u", number++);
+    } while (rlx_graph_find(parser->graph, name, &taken) == RLX_OK);
     return rlx_graph_new_value(parser->graph, name, RLX_VALUE_TEMPORARY, out_value);
 }
 
 /* The values that the statement defines, on the stack of ids. */
 static rlx_status push_outputs(rlx_parser *parser, const node_text *node) {
     for (uint32_t i = 0; i < node->target_count; i++) {
-        rlx_value_id value;
-        RLX_TRY(make_value(parser, &parser->targets.items[node->targets + i], &value));
+        const rlx_token *target = &parser->targets.items[node->targets + i];
+        rlx_value_id value = RLX_NONE;
+        if (!is_unwanted(target)) {
+            RLX_TRY(make_value(parser, target, &value));
+        } else if (i < node->info->out_least) {
+            RLX_TRY(make_unwanted(parser, &value));
+        }
         RLX_TRY(rlx_vec_push(parser->allocator, &parser->ids, value));
     }
     return RLX_OK;

@@ -49,7 +49,11 @@ static rlx_status check_inputs(const verifier *self, rlx_node_id id, const rlx_n
 static rlx_status check_outputs(const verifier *self, rlx_node_id id, const rlx_node *node) {
     for (uint32_t i = 0; i < node->output_count; i++) {
         rlx_value_id value = node->outputs[i];
-        if (value == RLX_NONE) continue;
+        if (value == RLX_NONE) {
+            if (i < rlx_op_info_of(node->op)->out_least)
+                return broken(self, id, "a needed output is absent", value);
+            continue;
+        }
         if (value >= self->graph->values.count) {
             return broken(self, id, "output is no value", value);
         }
