@@ -13,8 +13,17 @@ flags=(-std=c11 -D_GNU_SOURCE -O1 -g -ffp-contract=off -I"$root/include" -I"$roo
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d == 0 && n; }' \
     >"$build/probe.c"
 clang -fsanitize=fuzzer "$build/probe.c" -o "$build/probe" 2>/dev/null || { echo "no libFuzzer"; exit 77; }
-mapfile -t sources < <(find "$root"/src/{base,ir,ref,import,plan} -name '*.c' | sort)
-[ "$target" != program ] || sources+=("$root/tests/plan/execute.c")
+# The library as it is built elsewhere, with clang and what libFuzzer looks at; one for all targets.
+library=$(dirname "$build")/clang-library
+(
+    flock 9
+    cmake -S "$root" -B "$library" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang \
+        -DRLX_BUILD_TESTS=OFF -DRLX_BUILD_TOOLS=OFF -DRLX_BUILD_BENCH=OFF \
+        -DRLX_SANITIZE=address,undefined,fuzzer-no-link >/dev/null
+    cmake --build "$library" --target rlx_static >/dev/null
+) 9>"$library.lock"
+sources=("$library/librlx.a")
+[ "$target" != program ] || sources=("$root/tests/plan/execute.c" "${sources[@]}")
 clang "${flags[@]}" "$root/tests/fuzz/fuzz_$target.c" "${sources[@]}" -lm -lpthread -o "$build/fuzz_$target"
 mkdir -p "$build/found-$target"
 "$build/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \

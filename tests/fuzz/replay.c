@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_FILES = 512, MAX_BYTES = 1 << 16 };
+enum { MAX_FILES = 4096, MAX_BYTES = 1 << 16 };
 
 typedef struct seed_corpus {
     uint8_t *files[MAX_FILES];
@@ -19,16 +19,25 @@ typedef struct seed_corpus {
     uint32_t count;
 } seed_corpus;
 
-static void load_folder(seed_corpus *corpus, const char *path) {
+static void load_file(seed_corpus *corpus, const char *path) {
+    size_t size = 0;
+    if (corpus->count == MAX_FILES) return;
+    corpus->files[corpus->count] = (uint8_t *)rlx_test_read_file(path, &size);
+    corpus->sizes[corpus->count++] = size;
+}
+
+/* Folders in it too, where models stand beside their arrays: those are left out. */
+static void load_folder(seed_corpus *corpus, const char *path, uint32_t depth) {
     struct dirent **entries = NULL;
-    int count = scandir(path, &entries, NULL, alphasort);
+    int count = depth < 4 ? scandir(path, &entries, NULL, alphasort) : 0;
     for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
         char file[1024];
-        snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
-        if (entries[i]->d_name[0] != '.' && corpus->count < MAX_FILES) {
-            size_t size = 0;
-            corpus->files[corpus->count] = (uint8_t *)rlx_test_read_file(file, &size);
-            corpus->sizes[corpus->count++] = size;
+        snprintf(file, sizeof file, "%s/%s", path, name);
+        if (name[0] != '.' && entries[i]->d_type == DT_DIR) {
+            load_folder(corpus, file, depth + 1);
+        } else if (name[0] != '.' && (depth == 0 || strstr(name, "model.rlx") != NULL)) {
+            load_file(corpus, file);
         }
         free(entries[i]);
     }
@@ -116,7 +125,7 @@ int main(int argument_count, char **arguments) {
         return 2;
     }
     for (int i = 2; i < argument_count; i++)
-        load_folder(&corpus, arguments[i]);
+        load_folder(&corpus, arguments[i], 0);
     if (corpus.count == 0) {
         fprintf(stderr, "the corpus is empty\n");
         return 1;
