@@ -2,12 +2,11 @@
 /* Finds the scalar kernel of an op among the families' tables. */
 #include "ref/kernel.h"
 
-#define FAMILIES(X)                                                                        \
-    X(elementwise)                                                                         \
-    X(matmul)                                                                              \
-    X(conv)                                                                                \
-    X(pool) X(reduce) X(softmax) X(norm) X(attention) X(gather) X(scatter) X(move) X(sort) \
-        X(state)
+/* clang-format off */
+#define FAMILIES(X)                                                                              \
+    X(elementwise) X(matmul) X(conv) X(pool) X(reduce) X(softmax) X(norm) X(attention) X(gather) \
+    X(scatter) X(move) X(sort) X(state)
+/* clang-format on */
 
 const rlx_kernel *rlx_ref_kernel(rlx_op op) {
 #define X(family)                                                                           \
