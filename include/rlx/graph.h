@@ -95,6 +95,10 @@ RLX_CALL rlx_status rlx_graph_value(const rlx_graph *graph, rlx_value_id value,
                                     rlx_value_info *out_info);
 RLX_CALL rlx_status rlx_graph_find(const rlx_graph *graph, const char *name,
                                    rlx_value_id *out_value);
+/* Where a parameter's bytes come from; its path is borrowed from the graph. RLX_INVALID_ARGUMENT
+ * for a value that is no parameter. */
+RLX_CALL rlx_status rlx_graph_parameter_source(const rlx_graph *graph, rlx_value_id value,
+                                               rlx_source *out_source);
 /* Looks at a node. Nodes of blocks are among them; a node's inputs come before it in its block. */
 typedef struct rlx_node_info {
     rlx_op op;

@@ -303,6 +303,18 @@ rlx_status rlx_graph_value(const rlx_graph *graph, rlx_value_id id, rlx_value_in
     return RLX_OK;
 }
 
+rlx_status rlx_graph_parameter_source(const rlx_graph *graph, rlx_value_id id,
+                                      rlx_source *out_source) {
+    rlx_value_info info;
+    if (out_source == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    RLX_TRY(rlx_graph_value(graph, id, &info));
+    if (info.kind != RLX_VALUE_PARAMETER) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "'%s' is no parameter", info.name);
+    }
+    *out_source = graph->values.items[id].source;
+    return RLX_OK;
+}
+
 rlx_status rlx_graph_find(const rlx_graph *graph, const char *name, rlx_value_id *out_value) {
     if (graph == NULL || name == NULL || out_value == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");

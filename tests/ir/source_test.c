@@ -4,6 +4,8 @@
 #include "ir/source.h"
 #include "support/support.h"
 
+#include <rlx/graph.h>
+
 #include <math.h>
 
 static void seeded_values_are_the_same_on_every_machine(void **state) {
@@ -94,6 +96,24 @@ static void a_file_is_read_by_range(void **state) {
     rlx_test_folder_remove(&folder);
 }
 
+static void a_graph_tells_the_source_of_a_parameter(void **state) {
+    rlx_graph *graph = NULL;
+    rlx_shape shape = {.rank = 1, .dims = {4}};
+    rlx_source seeded = {.kind = RLX_SOURCE_SEEDED, .seed = 7, .scale = 0.5}, source;
+    rlx_value_id x, w;
+    (void)state;
+    assert_ok(rlx_graph_create(NULL, &graph));
+    assert_ok(rlx_graph_add_input(graph, "x", RLX_DTYPE_F32, shape, &x));
+    assert_ok(rlx_graph_add_parameter(graph, "w", RLX_DTYPE_F32, shape, &seeded, &w));
+    assert_ok(rlx_graph_parameter_source(graph, w, &source));
+    assert_int_equal(source.kind, RLX_SOURCE_SEEDED);
+    assert_int_equal(source.seed, 7);
+    assert_status(RLX_INVALID_ARGUMENT, rlx_graph_parameter_source(graph, x, &source));
+    assert_error_has("'x' is no parameter");
+    assert_status(RLX_NOT_FOUND, rlx_graph_parameter_source(graph, 9, &source));
+    rlx_graph_destroy(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seeded_values_are_the_same_on_every_machine),
@@ -103,6 +123,7 @@ int main(void) {
         cmocka_unit_test(memory_is_read_by_range),
         cmocka_unit_test(odd_ranges_and_empty_sources_are_refused),
         cmocka_unit_test(a_file_is_read_by_range),
+        cmocka_unit_test(a_graph_tells_the_source_of_a_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
