@@ -14,7 +14,8 @@ typedef struct rlx_program rlx_program;
 typedef struct rlx_program_options {
     size_t size;                    /* sizeof(rlx_program_options) */
     const rlx_allocator *allocator; /* NULL: the default; copied */
-    /* Called while weights are read and prepared; false cancels (RLX_CANCELLED). May be NULL. */
+    /* Called every few megabytes while weights are read, and between the stretches that prepare
+     * them; false cancels (RLX_CANCELLED). May be NULL. */
     bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     void *user;
 } rlx_program_options;
@@ -59,6 +60,10 @@ RLX_CALL rlx_status rlx_program_output(const rlx_program *program, uint32_t entr
 
 /* One file: plan and packed weights, mapped as it is by load. It appears whole or not at all. */
 RLX_CALL rlx_status rlx_program_save(const rlx_program *program, const char *path);
+/* The same with the options' progress callback (per megabyte of weights written); it can cancel,
+ * and then nothing is left. `options` may be NULL. */
+RLX_CALL rlx_status rlx_program_save_watched(const rlx_program *program, const char *path,
+                                             const rlx_program_options *options);
 RLX_CALL rlx_status rlx_program_load(rlx_device *device, const char *path,
                                      const rlx_program_options *options, rlx_program **out_program);
 

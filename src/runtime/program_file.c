@@ -5,11 +5,39 @@
 #include "plan/file.h"
 #include "runtime/program.h"
 
-rlx_status rlx_program_save(const rlx_program *program, const char *path) {
+#include <string.h>
+
+/* Hands out the weights piece by piece, and asks before each whether to go on. */
+typedef struct saving {
+    const rlx_program *program;
+    const rlx_program_options *options;
+} saving;
+
+static rlx_status next_piece(void *user, uint64_t offset, uint64_t bytes, void *out) {
+    const saving *self = user;
+    uint64_t total = self->program->plan->segment_bytes[RLX_SEGMENT_WEIGHTS];
+    const rlx_program_options *options = self->options;
+    if (options->progress != NULL && !options->progress(options->user, offset, total)) {
+        return RLX_FAIL(RLX_CANCELLED, "cancelled with %" PRIu64 " of %" PRIu64 " bytes written",
+                        offset, total);
+    }
+    memcpy(out, (const uint8_t *)self->program->weights + offset, (size_t)bytes);
+    return RLX_OK;
+}
+
+rlx_status rlx_program_save_watched(const rlx_program *program, const char *path,
+                                    const rlx_program_options *options) {
+    rlx_program_options full = {.size = sizeof full};
+    saving self = {program, &full};
     if (program == NULL || path == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "program or path is NULL");
     }
-    return rlx_plan_save(program->plan, program->weights, path);
+    RLX_TRY(rlx_options_read(options, sizeof full, "program", &full));
+    return rlx_plan_save_stream(program->plan, next_piece, &self, path);
+}
+
+rlx_status rlx_program_save(const rlx_program *program, const char *path) {
+    return rlx_program_save_watched(program, path, NULL);
 }
 
 /* The map stays open as long as the program; its weights are never written. */

@@ -176,6 +176,23 @@ static void creating_a_program_can_be_cancelled(void **state) {
     rlx_device_release(device);
 }
 
+static void saving_can_be_cancelled_and_leaves_nothing(void **state) {
+    rlx_device *device = cpu_of(1);
+    rlx_program *program = program_of(device, plan_mlp());
+    uint64_t total = 0;
+    rlx_program_options options = {.size = sizeof options, .progress = refuse, .user = &total};
+    rlx_test_folder folder;
+    (void)state;
+    rlx_test_folder_create(&folder);
+    assert_status(RLX_CANCELLED,
+                  rlx_program_save_watched(program, rlx_test_path(&folder, "p"), &options));
+    assert_int_equal(total, rlx_program_weights_bytes(program));
+    assert_int_equal(rlx_test_entry_count(folder.path), 0);
+    rlx_test_folder_remove(&folder);
+    rlx_program_release(program);
+    rlx_device_release(device);
+}
+
 typedef struct load_request {
     rlx_device *device;
     const char *path;
@@ -214,6 +231,7 @@ int main(void) {
         cmocka_unit_test(an_invalid_plan_is_refused_and_stays_the_callers),
         cmocka_unit_test(a_parameter_without_data_is_named),
         cmocka_unit_test(creating_a_program_can_be_cancelled),
+        cmocka_unit_test(saving_can_be_cancelled_and_leaves_nothing),
         cmocka_unit_test(loading_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
