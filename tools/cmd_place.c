@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx place`: the memory placer alone, on a table of buffers. */
 #include "place_csv.h"
+#include "tool.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int rlx_cmd_place(int argc, char **argv);
-
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DOES_NOT_FIT = 4, EXIT_INTERRUPTED = 130 };
-
 typedef struct place_command {
     const char *in_path, *out_path;
     rlx_place_options options;
-    bool is_json, is_quiet;
+    tool_common common;
 } place_command;
 
 static volatile sig_atomic_t was_interrupted;
@@ -41,45 +36,6 @@ static void show_progress(void *user, uint64_t best_peak, double seconds) {
     fflush(stderr);
 }
 
-static int usage(FILE *out, int code) {
-    fputs("usage: rlx place IN.csv [--capacity BYTES] [--seconds S] [--alignment N] [-o OUT.csv]\n"
-          "                 [--json] [-q]\n"
-          "\n"
-          "Gives every buffer of the table (columns id, lower, upper, size; alive from lower to\n"
-          "before upper) an offset, so that none that are alive together overlap.\n"
-          "\n"
-          "  --capacity BYTES  stop at the first plan that fits; K, M, G may follow the number\n"
-          "  --seconds S       search this long; without it a short search of fixed work\n"
-          "  --alignment N     offsets are multiples of N, a power of two (default 1)\n"
-          "  -o OUT.csv        write the table with an offset column (\"-\": to stdout)\n"
-          "  --json            print the summary as one JSON object\n"
-          "  -q                no progress\n"
-          "\n"
-          "Exit: 0 done, 1 failed, 2 usage, 4 does not fit, 130 interrupted.\n",
-          out);
-    return code;
-}
-
-static int misuse(const char *what, const char *argument) {
-    fprintf(stderr, "rlx place: %s '%s'; rlx place --help\n", what, argument);
-    return EXIT_USAGE;
-}
-
-static bool parse_bytes(const char *text, uint64_t *out_bytes) {
-    char *end = NULL;
-    unsigned shift = 0;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || errno != 0) return false;
-    if (*end == 'K' || *end == 'M' || *end == 'G') {
-        shift = *end == 'K' ? 10 : *end == 'M' ? 20 : 30;
-        ++end;
-    }
-    if (*end != 0 || value > UINT64_MAX >> shift) return false;
-    *out_bytes = (uint64_t)value << shift;
-    return true;
-}
-
 static bool parse_seconds(const char *text, uint64_t *out_ns) {
     char *end = NULL;
     double seconds = strtod(text, &end);
@@ -89,50 +45,44 @@ static bool parse_seconds(const char *text, uint64_t *out_ns) {
     return true;
 }
 
-/* An option that takes a value. -1: not one of them; 0: taken; else the exit code. */
-static int take_valued(place_command *command, const char *name, const char *value) {
-    rlx_place_options *options = &command->options;
-    bool is_capacity = strcmp(name, "--capacity") == 0, is_seconds = strcmp(name, "--seconds") == 0;
-    bool is_alignment = strcmp(name, "--alignment") == 0, is_out = strcmp(name, "-o") == 0;
-    if (!is_capacity && !is_seconds && !is_alignment && !is_out) return -1;
-    if (value == NULL) return misuse("a value must follow", name);
-    if (is_capacity && (!parse_bytes(value, &options->capacity) || options->capacity == 0)) {
-        return misuse("--capacity wants bytes above 0, got", value);
-    }
-    if (is_seconds && !parse_seconds(value, &options->search_ns)) {
-        return misuse("--seconds wants a number above 0, got", value);
-    }
-    if (is_alignment && (!parse_bytes(value, &options->alignment) || options->alignment == 0 ||
-                         (options->alignment & (options->alignment - 1)) != 0)) {
-        return misuse("--alignment wants a power of two, got", value);
-    }
-    if (is_out) command->out_path = value;
-    return 0;
+static bool misuse(const char *what, int *out_code) {
+    fprintf(stderr, "rlx place: %s; rlx place --help\n", what);
+    *out_code = TOOL_USAGE;
+    return false;
 }
 
-/* 0: go on; else the exit code + 1, so that --help (0) can end too. */
-static int parse_arguments(int argc, char **argv, place_command *command) {
-    for (int at = 1; at < argc; ++at) {
-        const char *argument = argv[at];
-        int taken = take_valued(command, argument, at + 1 < argc ? argv[at + 1] : NULL);
-        if (taken > 0) return taken + 1;
-        if (taken == 0) {
-            ++at;
-        } else if (strcmp(argument, "--json") == 0) {
-            command->is_json = true;
-        } else if (strcmp(argument, "-q") == 0) {
-            command->is_quiet = true;
-        } else if (strcmp(argument, "-h") == 0 || strcmp(argument, "--help") == 0) {
-            return usage(stdout, 0) + 1;
-        } else if (argument[0] == '-' && argument[1] != 0) {
-            return misuse("unknown option", argument) + 1;
-        } else if (command->in_path != NULL) {
-            return misuse("one input only, not also", argument) + 1;
-        } else {
-            command->in_path = argument;
-        }
+static bool parse_arguments(int argc, char **argv, place_command *command, int *out_code) {
+    const char *seconds = NULL;
+    rlx_place_options *options = &command->options;
+    *options = (rlx_place_options){.size = sizeof *options, .alignment = 1, .capacity = UINT64_MAX};
+    const tool_option table[] = {
+        {"--capacity", TOOL_NUMBER, &options->capacity, "BYTES",
+         "stop at the first plan that fits"},
+        {"--seconds", TOOL_TEXT, &seconds, "S", "search this long; default: a short, fixed search"},
+        {"--alignment", TOOL_NUMBER, &options->alignment, "N", "offsets are multiples of it; 1"},
+        {"-o", TOOL_TEXT, &command->out_path, "OUT.csv", "the table with offsets; - for stdout"},
+        TOOL_COMMON_OPTIONS(command->common),
+    };
+    const tool_usage usage = {
+        "place",
+        "IN.csv [--capacity BYTES] [--seconds S] [--alignment N] [-o OUT.csv]",
+        "Gives every buffer of a table (columns id, lower, upper, size; alive from lower to "
+        "before\n"
+        "upper) an offset, so that none that are alive together overlap.",
+        table,
+        sizeof table / sizeof table[0],
+        1,
+        1};
+    if (!tool_parse(&usage, argc, argv, &command->in_path, out_code)) return false;
+    if (options->capacity == 0) return misuse("--capacity wants bytes above 0", out_code);
+    if (options->capacity == UINT64_MAX) options->capacity = 0; /* not given */
+    if (options->alignment == 0 || (options->alignment & (options->alignment - 1)) != 0) {
+        return misuse("--alignment wants a power of two", out_code);
     }
-    return command->in_path == NULL ? usage(stderr, EXIT_USAGE) + 1 : 0;
+    if (seconds != NULL && !parse_seconds(seconds, &options->search_ns)) {
+        return misuse("--seconds wants a number above 0", out_code);
+    }
+    return true;
 }
 
 static double ratio_of(const rlx_place_report *report) {
@@ -176,7 +126,7 @@ static int finish(const place_command *command, const place_csv *csv, const uint
     FILE *out = is_table_on_stdout ? stderr : stdout;
     if (status != RLX_OK && status != RLX_DOES_NOT_FIT) {
         fprintf(stderr, "rlx place: %s: %s\n", command->in_path, rlx_last_error());
-        return EXIT_FAILED;
+        return TOOL_FAILED;
     }
     if (status == RLX_DOES_NOT_FIT) {
         fprintf(stderr, "rlx place: %s: %s\n", command->in_path, rlx_last_error());
@@ -184,28 +134,28 @@ static int finish(const place_command *command, const place_csv *csv, const uint
     if (rlx_place_verify(NULL, csv->items, csv->count, offsets, command->options.alignment,
                          report->peak) != RLX_OK) {
         fprintf(stderr, "rlx place: %s: wrong plan: %s\n", command->in_path, rlx_last_error());
-        return EXIT_FAILED;
+        return TOOL_FAILED;
     }
-    if (command->is_json) {
+    if (command->common.json) {
         print_json(out, csv->count, report, command->options.capacity);
     } else {
         print_text(out, csv->count, report, command->options.capacity);
     }
-    if (status == RLX_DOES_NOT_FIT) return was_interrupted ? EXIT_INTERRUPTED : EXIT_DOES_NOT_FIT;
+    if (status == RLX_DOES_NOT_FIT) return was_interrupted ? TOOL_INTERRUPTED : TOOL_DOES_NOT_FIT;
     if (command->out_path != NULL && !place_csv_write(command->out_path, csv, offsets)) {
-        return EXIT_FAILED;
+        return TOOL_FAILED;
     }
-    return was_interrupted ? EXIT_INTERRUPTED : 0;
+    return was_interrupted ? TOOL_INTERRUPTED : TOOL_OK;
 }
 
 static int place_table(place_command *command) {
     place_csv csv = {0};
     rlx_place_report report = {0};
     bool shows_progress =
-        !command->is_quiet && command->options.search_ns != 0 && isatty(STDERR_FILENO);
-    if (!place_csv_read(command->in_path, &csv)) return EXIT_FAILED;
+        !command->common.quiet && command->options.search_ns != 0 && isatty(STDERR_FILENO);
+    if (!place_csv_read(command->in_path, &csv)) return TOOL_FAILED;
     uint64_t *offsets = calloc((size_t)csv.count + 1, sizeof *offsets);
-    int code = EXIT_FAILED;
+    int code = TOOL_FAILED;
     if (offsets == NULL) {
         fprintf(stderr, "rlx place: %s: out of memory\n", command->in_path);
     } else {
@@ -225,7 +175,9 @@ static int place_table(place_command *command) {
 }
 
 int rlx_cmd_place(int argc, char **argv) {
-    place_command command = {.options = {.size = sizeof command.options}};
-    int code = parse_arguments(argc, argv, &command);
-    return code != 0 ? code - 1 : place_table(&command);
+    place_command command = {0};
+    int code = TOOL_OK;
+    if (!parse_arguments(argc, argv, &command, &code)) return code;
+    tool_log(&command.common);
+    return place_table(&command);
 }

@@ -9,7 +9,7 @@
 
 #define NO_PART UINT32_MAX
 
-enum { CLOCK_NODES = 256 };
+enum { CLOCK_WORK = 200000 }; /* between two looks at the clock: about a millisecond */
 
 /* Sections [begin, end) that have to be solved on their own. */
 typedef struct part {
@@ -218,13 +218,16 @@ place_outcome place_dive_run(place_dive *dive, uint64_t capacity, const place_st
         return state->status == RLX_OK ? PLACE_IMPOSSIBLE : PLACE_STOPPED;
     }
     add_part(dive, (part){0, state->problem->section_count, NO_PART, NO_PART, 0, 0});
-    for (uint64_t node = 1; state->status == RLX_OK; ++node) {
+    for (uint64_t next_look = 0; state->status == RLX_OK;) {
         if (!enter_part(dive)) return PLACE_FOUND;
         if (state->status != RLX_OK) break;
         if (!step(dive, style, random) && !backtrack(dive)) {
             return state->status == RLX_OK ? PLACE_IMPOSSIBLE : PLACE_STOPPED;
         }
-        if (node % CLOCK_NODES == 0 && place_clock_check(clock, state, best_peak)) break;
+        if (state->work >= next_look) {
+            if (place_clock_check(clock, state, best_peak)) break;
+            next_look = state->work + CLOCK_WORK;
+        }
         if (dive->failures > failure_limit) return PLACE_GAVE_UP;
     }
     return PLACE_STOPPED;

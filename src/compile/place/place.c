@@ -10,8 +10,9 @@ enum {
     PEAKS_WORK = 12000000, /* about 40 ms */
     MANY_BUFFERS = 3000,   /* from here on greedy plans take their time too */
     MANY_PEAKS_WORK = 4000000,
-    PEAKS_NS_PER_WORK = 25, /* a part of the time limit, when there is one */
-    SEARCH_WORK = 16000000  /* about 60 ms */
+    PEAKS_NS_PER_WORK = 25,      /* with a time limit: a part of it, */
+    TIMED_PEAKS_WORK = 64000000, /* but no more than this */
+    SEARCH_WORK = 16000000       /* about 60 ms */
 };
 
 static const rlx_place_options default_options = {0};
@@ -39,6 +40,7 @@ static rlx_status improve_peaks(rlx_scratch *scratch, place_greedy *greedy, uint
                                 const rlx_place_options *options, place_plan *best) {
     uint64_t from = enough, work = options->search_ns / PEAKS_NS_PER_WORK;
     uint64_t least = greedy->problem->count < MANY_BUFFERS ? PEAKS_WORK : MANY_PEAKS_WORK;
+    if (work > TIMED_PEAKS_WORK) work = TIMED_PEAKS_WORK;
     if (work < least) work = least;
     for (uint32_t attempt = 0; attempt < PEAK_ATTEMPTS && best->peak > enough; ++attempt) {
         uint64_t target = attempt == 0 ? from : from + (best->peak - from) / 2;

@@ -88,7 +88,7 @@ void place_choose_prepare(const place_problem *problem, const place_style *style
 uint32_t place_choose(place_state *state, uint32_t begin, uint32_t end, const place_style *style,
                       const double *scores, place_random *random);
 
-/* Asked every few hundred nodes; true ends everything. */
+/* Asked about every millisecond; true ends everything. */
 typedef struct place_clock {
     const rlx_place_options *options;
     uint64_t begin_ns, deadline_ns; /* deadline 0: only `work_limit` counts */
