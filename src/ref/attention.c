@@ -55,7 +55,7 @@ static attention make_attention(const rlx_kernel_args *args) {
                     .is_causal = attrs->causal};
     at.group = at.k->dims[1] == 0 ? 0 : at.q->dims[1] / at.k->dims[1];
     at.queries = at.q->dims[2];
-    at.keys = at.k->dims[2];
+    at.keys = rlx_ref_least(at.k->dims[2], at.v->dims[2]); /* two extents may differ */
     at.depth = at.q->dims[3];
     at.width = at.v->dims[3];
     at.row_count = at.group * at.queries;

@@ -83,7 +83,8 @@ static rlx_status check_attention_dtypes(const rlx_infer *infer) {
     return RLX_OK;
 }
 
-/* q [B][Hq][S][D], k [B][Hk][T][D], v [B][Hk][T][Dv]. */
+/* q [B][Hq][S][D], k [B][Hk][T][D], v [B][Hk][T][Dv]. Caches of k and v are written by two nodes, so
+ * their extents may be two values. */
 static rlx_status check_attention_dims(const rlx_infer *infer) {
     const rlx_type *q = infer->in[0], *k = infer->in[1], *v = infer->in[2];
     char text[3][TEXT_BYTES];
@@ -103,11 +104,6 @@ static rlx_status check_attention_dims(const rlx_infer *infer) {
         for (uint32_t axis = 0; axis < 4; axis++) {
             if (axis != 2) RLX_TRY(rlx_check_exact_dim(infer, i, axis));
         }
-    }
-    if (k->extents[2] != v->extents[2]) {
-        return RLX_FAIL(RLX_UNSUPPORTED,
-                        "k and v have lengths that are known only at run time and come from "
-                        "different values");
     }
     return RLX_OK;
 }
