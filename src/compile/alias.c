@@ -26,14 +26,20 @@ bool rlx_strides_are_plain(const rlx_shape *shape, const int64_t *strides) {
     return true;
 }
 
+typedef struct state_write {
+    rlx_value_id root;
+    rlx_block_id block;
+} state_write;
+
 typedef struct aliaser {
     rlx_lowered *self;
     rlx_graph *graph;
     rlx_storage *planned; /* parts of concats */
     uint32_t planned_count;
-    uint32_t *root_last;  /* per root: last use of all who live there */
-    uint32_t *writes;     /* per root, of states: how many writes so far */
-    uint32_t *version;    /* per value, of states: how many writes it has seen */
+    uint32_t *root_last; /* per root: last use of all who live there */
+    state_write *writes; /* of states, in order */
+    uint32_t write_count;
+    uint32_t *version;    /* per value, of states: how many of the writes it has seen */
     uint8_t *needs_plain; /* per value: a consumer takes no strides, or it is an output */
     bool has_views, has_in_place;
 } aliaser;
@@ -143,18 +149,36 @@ static bool try_in_place(aliaser *self, const rlx_lowered_step *step, uint32_t s
     return false;
 }
 
-/* A state that was written may be read only through what the write gave. Inside blocks the order of
- * execution is the writer's affair. */
-static rlx_status check_versions(aliaser *self, const rlx_lowered_step *step) {
-    if (step->node == RLX_NONE || self->graph->nodes.items[step->node].block != 0) return RLX_OK;
+/* Whether block `inner` is `outer` or lies in it. */
+static bool is_within(const rlx_graph *graph, rlx_block_id inner, rlx_block_id outer) {
+    while (inner != outer && inner != RLX_NONE)
+        inner = graph->blocks.items[inner].parent;
+    return inner == outer;
+}
+
+/* Whether a write made what `value` stood for disappear before it is read in `block`. Branches do
+ * not see each other. The state itself may be read after a block that wrote it: there is no other
+ * name. */
+static bool is_overwritten(const aliaser *self, rlx_value_id value, rlx_value_id root,
+                           rlx_block_id block) {
+    for (uint32_t i = self->version[value]; i < self->write_count; i++) {
+        const state_write *write = &self->writes[i];
+        if (write->root != root) continue;
+        if (is_within(self->graph, block, write->block)) return true;
+        if (value != root && is_within(self->graph, write->block, block)) return true;
+    }
+    return false;
+}
+
+/* A state that was written may be read only through what the write gave. */
+static rlx_status check_versions(const aliaser *self, const rlx_lowered_step *step) {
+    rlx_block_id block = step->node == RLX_NONE ? 0 : self->graph->nodes.items[step->node].block;
     for (uint32_t i = 0; i < step->input_count; i++) {
         rlx_value_id value = step->inputs[i];
         if (value == RLX_NONE) continue;
         rlx_value_id root = self->self->storages[value].root;
-        if (root == RLX_NONE || self->graph->values.items[root].kind != RLX_VALUE_STATE ||
-            self->version[value] == self->writes[root]) {
-            continue;
-        }
+        if (root == RLX_NONE || self->graph->values.items[root].kind != RLX_VALUE_STATE) continue;
+        if (!is_overwritten(self, value, root, block)) continue;
         char text[160];
         return RLX_FAIL(RLX_INVALID_GRAPH,
                         "%s reads state '%s' as it was before an earlier node wrote it: use the "
@@ -168,13 +192,14 @@ static rlx_status check_versions(aliaser *self, const rlx_lowered_step *step) {
 static rlx_status place_state_write(aliaser *self, const rlx_lowered_step *step) {
     rlx_value_id state = step->inputs[0], written = step->outputs[0];
     rlx_value_id root = self->self->storages[state].root;
-    bool is_main = step->node != RLX_NONE && self->graph->nodes.items[step->node].block == 0;
-    bool is_state = self->graph->values.items[root].kind == RLX_VALUE_STATE;
-    if (is_state && is_main) self->writes[root]++;
+    if (self->graph->values.items[root].kind == RLX_VALUE_STATE) {
+        self->writes[self->write_count++] =
+            (state_write){root, self->graph->nodes.items[step->node].block};
+    }
     if (written != RLX_NONE && written != state) {
         rlx_storage storage = self->self->storages[state];
         attach(self, written, &storage);
-        self->version[written] = self->writes[root];
+        self->version[written] = self->write_count;
     }
     if (step->output_count > 1 && step->outputs[1] != RLX_NONE) {
         RLX_TRY(own_memory(self, step->outputs[1]));
@@ -271,7 +296,8 @@ rlx_status rlx_lower_alias(rlx_lowered *lowered) {
         rlx_scratch_array(scratch, values, sizeof *lowered->storages, (void **)&lowered->storages));
     RLX_TRY(rlx_scratch_array(scratch, values, sizeof *lowered->roots, (void **)&lowered->roots));
     RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.root_last));
-    RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.writes));
+    RLX_TRY(rlx_scratch_array(scratch, lowered->steps.count + 1u, sizeof *self.writes,
+                              (void **)&self.writes));
     RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.version));
     RLX_TRY(rlx_scratch_array(scratch, values, 1, (void **)&self.needs_plain));
     for (uint32_t v = 0; v < values; v++)

@@ -241,7 +241,8 @@ static rlx_status store_row(rlx_lowered *self, const loop_parts *parts, rlx_valu
     return push_op(self, parts->node, RLX_OP_STATE_WRITE, &along_first, inputs, 3, outputs, 2);
 }
 
-/* carried = yields. A yield that is a carried input itself is saved first, so that swaps work. */
+/* carried = yields. A yield that is a carried input, or a view of one, is saved first, so that
+ * swaps work. */
 static rlx_status carry_over(rlx_lowered *self, const loop_parts *parts) {
     rlx_block_id body = self->graph->nodes.items[parts->node].blocks[0];
     rlx_value_id *from = NULL;
@@ -250,7 +251,8 @@ static rlx_status carry_over(rlx_lowered *self, const loop_parts *parts) {
         from[i] = self->graph->blocks.items[body].yields[1 + i];
         const rlx_value *value = &self->graph->values.items[from[i]];
         bool is_own = from[i] == self->graph->blocks.items[body].inputs[1 + i];
-        if (is_own || value->producer != RLX_NONE || value->block != body) continue;
+        const rlx_value *root = &self->graph->values.items[rlx_view_root(self->graph, from[i])];
+        if (is_own || root->producer != RLX_NONE || root->block != body) continue;
         rlx_value_id saved;
         RLX_TRY(new_temporary(self, value->type, &saved));
         RLX_TRY(push_copy(self, parts->node, from[i], saved));
@@ -321,8 +323,24 @@ static rlx_status lower_loop(rlx_lowered *self, rlx_node_id id) {
     return finish_loop(self, &parts);
 }
 
+/* Rows that are a view of the very state they go to are copied first. */
+static rlx_status lower_state_write(rlx_lowered *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    rlx_value_id inputs[] = {node->inputs[0], node->inputs[1], node->inputs[2]}, rows;
+    const rlx_value_id *outputs = node->outputs;
+    const void *attrs = node->attrs;
+    uint32_t output_count = node->output_count;
+    if (rlx_view_root(self->graph, inputs[1]) == rlx_view_root(self->graph, inputs[0])) {
+        RLX_TRY(new_temporary(self, self->graph->values.items[inputs[1]].type, &rows));
+        RLX_TRY(push_copy(self, id, inputs[1], rows));
+        inputs[1] = rows;
+    }
+    return push_op(self, id, RLX_OP_STATE_WRITE, attrs, inputs, 3, outputs, output_count);
+}
+
 static rlx_status lower_node(rlx_lowered *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
+    if (node->op == RLX_OP_STATE_WRITE) return lower_state_write(self, id);
     if (node->op == RLX_OP_IF) return lower_if(self, id);
     if (node->op == RLX_OP_LOOP) return lower_loop(self, id);
     return push_op(self, id, node->op, node->attrs, node->inputs, node->input_count, node->outputs,

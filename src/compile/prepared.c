@@ -47,8 +47,7 @@ bool rlx_is_prepare_node(const rlx_graph *graph, rlx_node_id id, const uint8_t *
     return false;
 }
 
-/* The value whose memory a chain of views comes down to. */
-static rlx_value_id view_root(const rlx_graph *graph, rlx_value_id value) {
+rlx_value_id rlx_view_root(const rlx_graph *graph, rlx_value_id value) {
     for (;;) {
         rlx_node_id producer = graph->values.items[value].producer;
         if (producer == RLX_NONE) return value;
@@ -81,7 +80,7 @@ rlx_status rlx_pass_own_outputs(rlx_pass_context *context) {
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         rlx_value_id value = graph->outputs.items[i].value, copy;
         rlx_node_id node;
-        rlx_value_id root = view_root(graph, value);
+        rlx_value_id root = rlx_view_root(graph, value);
         bool is_kept = graph->values.items[root].kind == RLX_VALUE_TEMPORARY;
         if (is_kept && !(value < known && is_prepared[value])) continue;
         RLX_TRY(rlx_graph_new_value(graph, NULL, RLX_VALUE_TEMPORARY, &copy));
