@@ -6,8 +6,10 @@
 
 #include <math.h>
 
+/* exp of what is never positive, so that it cannot overflow and the tail for x << 0 is not lost. */
 static inline double sigmoid(double x) {
-    return 1.0 / (1.0 + exp(-x));
+    double e = exp(-fabs(x));
+    return (x < 0 ? e : 1.0) / (1.0 + e);
 }
 
 static inline double softplus(double x) {
@@ -20,10 +22,10 @@ static inline double celu(double x, double alpha) {
     return (x > 0 ? x : 0.0) + (negative > 0 ? 0.0 : negative);
 }
 
-/* 0.5 x (1 + tanh u) = x / (1 + exp(-2 u)), without the cancellation for x << 0. */
+/* 0.5 x (1 + tanh u) = x sigmoid(2 u), without the cancellation for x << 0. */
 static inline double gelu_tanh(double x) {
     double u = (M_2_SQRTPI * M_SQRT1_2) * (x + 0.044715 * x * x * x);
-    return x / (1.0 + exp(-2.0 * u));
+    return x * sigmoid(2.0 * u);
 }
 
 static inline double clip(double x, double least, double most) {
