@@ -2,6 +2,8 @@
 /* `rlx diff`: runs a model on two devices step by step, compares what every step computes before it
  * is overwritten, and names the first that differs. */
 #include "inputs.h"
+#include "outputs.h"
+#include "signals.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,6 +16,7 @@ typedef struct record {
     rlx_op op;
     float *values;
     uint64_t count;
+    bool is_taken; /* compared with a step of the other run */
 } record;
 
 typedef struct recorder {
@@ -24,7 +27,7 @@ typedef struct recorder {
     double relative, absolute;
     bool differs;
     char first[512];
-    uint64_t compared;
+    uint64_t compared, alone; /* elements; outputs of steps that the reference does not have */
     double worst;
     rlx_status status;
 } recorder;
@@ -76,7 +79,8 @@ static bool record_step(void *user, rlx_exec *exec, const rlx_step_info *step) {
 static void compare(recorder *self, const record *expected, const record *got) {
     for (uint64_t i = 0; i < expected->count && i < got->count; i++) {
         double a = expected->values[i], b = got->values[i];
-        double difference = isnan(a) && isnan(b) ? 0 : a == b ? 0 : fabs(a - b);
+        double difference = (isnan(a) && isnan(b)) || a == b ? 0 : fabs(a - b);
+        if (isnan(difference)) difference = INFINITY; /* one of them is NaN */
         self->compared++;
         if (difference > self->worst) self->worst = difference;
         if (difference <= self->absolute + self->relative * fabs(a)) continue;
@@ -88,16 +92,21 @@ static void compare(recorder *self, const record *expected, const record *got) {
     }
 }
 
-/* The reference's record of the same value: usually the next one; a value that one device fuses
- * away is passed over. */
+/* The reference's record of the same value: usually the next one, but the other device may take its
+ * steps in another order or fuse a value away. In a loop the first that is left is of the same
+ * round. */
 static const record *find(recorder *self, const record *got) {
-    for (uint64_t i = self->next; i < self->count; i++) {
-        if (strcmp(self->records[i].name, got->name) != 0 || self->records[i].count != got->count) {
+    for (uint64_t tried = 0; tried < self->count; tried++) {
+        uint64_t i = (self->next + tried) % self->count;
+        record *one = &self->records[i];
+        if (one->is_taken || strcmp(one->name, got->name) != 0 || one->count != got->count) {
             continue;
         }
+        one->is_taken = true;
         self->next = i + 1;
-        return &self->records[i];
+        return one;
     }
+    self->alone++;
     return NULL;
 }
 
@@ -129,8 +138,12 @@ static rlx_status run_on(tool_model *model, const char *device_name, const tool_
     if (status == RLX_OK) status = tool_open_program(model, device, &program);
     if (status == RLX_OK) status = rlx_exec_create(program, &options, &exec);
     if (status == RLX_OK) status = tool_set_inputs(exec, 0, inputs);
-    if (status == RLX_OK) status = rlx_exec_run_steps(exec, 0, after, user);
-    if (user->status != RLX_OK) status = user->status;
+    if (status == RLX_OK) {
+        tool_hold_interrupts(exec);
+        status = rlx_exec_run_steps(exec, 0, after, user);
+        tool_release_interrupts();
+    }
+    if (user->status != RLX_OK) status = tool_error(user->status, "no memory to keep a step");
     rlx_exec_destroy(exec);
     rlx_program_release(program);
     rlx_device_release(device);
@@ -156,22 +169,51 @@ static void free_records(recorder *self) {
 
 static int report(const recorder *self, const tool_common *common) {
     if (common->json) {
-        printf("{\"differs\":%s,\"compared\":%" PRIu64 ",\"largest\":%.9g,\"first\":",
-               self->differs ? "true" : "false", self->compared, self->worst);
+        printf("{\"differs\":%s,\"compared\":%" PRIu64 ",\"alone\":%" PRIu64,
+               self->differs ? "true" : "false", self->compared, self->alone);
+        tool_json_number(stdout, "largest", self->worst);
+        printf(",\"first\":");
         tool_json_text(stdout, self->first);
         puts("}");
     } else {
         if (self->differs) printf("first difference: %s\n", self->first);
         printf("%" PRIu64 " elements of every step compared, largest difference %.3g: %s\n",
                self->compared, self->worst, self->differs ? "they differ" : "equal");
+        if (self->alone != 0) {
+            printf("%" PRIu64 " results of steps have no counterpart in the reference\n",
+                   self->alone);
+        }
     }
     return self->differs ? TOOL_DIFFERS : TOOL_OK;
+}
+
+/* The reference may be compiled with other passes; "all" leaves out every one of them. */
+static bool reference_passes(const tool_list *passes, rlx_compile_options *options) {
+    if (passes->count == 1 && strcmp(passes->items[0], "all") == 0) {
+        options->disabled_passes |= (UINT64_C(1) << rlx_pass_count()) - 1;
+        return true;
+    }
+    return tool_disable("diff", passes, options);
+}
+
+/* First the reference, whose results are kept, then the device, compared step by step. */
+static rlx_status run_both(tool_model *model, const char *reference, const tool_inputs *inputs,
+                           const rlx_compile_options *reference_options, recorder *self) {
+    const char *device = model->device;
+    rlx_compile_options device_options = model->options;
+    rlx_status status = tool_bind_from_files(model, inputs);
+    model->options = *reference_options;
+    if (status == RLX_OK) status = run_on(model, reference, inputs, record_step, self);
+    model->options = device_options;
+    if (status == RLX_OK) status = run_on(model, device, inputs, compare_step, self);
+    return status;
 }
 
 int rlx_cmd_diff(int argc, char **argv) {
     tool_common common = {0};
     tool_model model = {0};
     tool_inputs inputs = {0};
+    tool_list without = {0};
     const char *reference = "cpu:scalar", *relative = NULL, *absolute = NULL;
     recorder self = {.relative = 1e-4, .absolute = 1e-5};
     const tool_option options[] = {
@@ -180,6 +222,7 @@ int rlx_cmd_diff(int argc, char **argv) {
         TOOL_INPUT_OPTIONS(inputs),
         {"--rtol", TOOL_TEXT, &relative, "X", "relative tolerance; 1e-4"},
         {"--atol", TOOL_TEXT, &absolute, "X", "absolute tolerance; 1e-5"},
+        {"--ref-disable", TOOL_MANY, &without, "PASS", "compile the reference without it; all"},
         TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {"diff",
                               "FILE --ref NAME --device NAME [OPTIONS]",
@@ -196,11 +239,15 @@ int rlx_cmd_diff(int argc, char **argv) {
     if (!read_tolerance(relative, &self.relative) || !read_tolerance(absolute, &self.absolute)) {
         return TOOL_USAGE;
     }
+    if (!tool_inputs_check("diff", &inputs)) return TOOL_USAGE;
     if (!tool_model_begin("diff", &model, &code)) return code;
-    const char *device = model.device;
-    rlx_status status = tool_bind_from_files(&model, &inputs);
-    if (status == RLX_OK) status = run_on(&model, reference, &inputs, record_step, &self);
-    if (status == RLX_OK) status = run_on(&model, device, &inputs, compare_step, &self);
+    rlx_compile_options reference_options = model.options;
+    if (!reference_passes(&without, &reference_options)) return TOOL_USAGE;
+    if (without.count != 0 && tool_is_program(model.path)) {
+        fputs("rlx diff: --ref-disable comes too late for a compiled program\n", stderr);
+        return TOOL_USAGE;
+    }
+    rlx_status status = run_both(&model, reference, &inputs, &reference_options, &self);
     code = status == RLX_OK ? report(&self, &common) : tool_fail("diff", status);
     free_records(&self);
     return code;

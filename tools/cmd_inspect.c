@@ -19,7 +19,40 @@ static void print_values(const rlx_graph *graph, rlx_value_kind kind, const char
     for (uint32_t v = 0; v < rlx_graph_value_count(graph); v++) {
         rlx_value_info info;
         if (rlx_graph_value(graph, v, &info) != RLX_OK || info.kind != kind) continue;
-        printf("%s %s : %s\n", title, info.name, tool_type(graph, info.dtype, &info.shape));
+        printf("%s %s : %s\n", title, tool_name(info.name),
+               tool_type(graph, info.dtype, &info.shape));
+    }
+}
+
+/* "seeded(7, 0.02)", "file 'w.npy' at 128", in a buffer of its own. */
+static const char *source_text(const rlx_graph *graph, rlx_value_id value) {
+    static char text[512];
+    rlx_source source;
+    if (rlx_graph_parameter_source(graph, value, &source) != RLX_OK) return "unknown";
+    switch (source.kind) {
+    case RLX_SOURCE_NONE:
+        return "no source";
+    case RLX_SOURCE_MEMORY:
+        return "in the file";
+    case RLX_SOURCE_FILE:
+        snprintf(text, sizeof text, "'%s' at %" PRIu64, tool_name(source.path), source.offset);
+        return text;
+    case RLX_SOURCE_SEEDED:
+        snprintf(text, sizeof text, "seeded(%" PRIu64 ", %g, %g)", source.seed, source.scale,
+                 source.mean);
+        return text;
+    }
+    return "unknown";
+}
+
+static void print_weights(const rlx_graph *graph) {
+    for (uint32_t v = 0; v < rlx_graph_value_count(graph); v++) {
+        rlx_value_info info;
+        if (rlx_graph_value(graph, v, &info) != RLX_OK || info.kind != RLX_VALUE_PARAMETER)
+            continue;
+        printf("weight %s : %s, %" PRIu64 " B, %s\n", tool_name(info.name),
+               tool_type(graph, info.dtype, &info.shape), value_bytes(&info),
+               source_text(graph, v));
     }
 }
 
@@ -52,18 +85,18 @@ static void print_model(const rlx_graph *graph, bool verbose) {
     uint32_t weights;
     uint64_t bytes;
     for (uint32_t i = 0; i < rlx_graph_symbol_count(graph); i++) {
-        printf("symbol %s\n", rlx_graph_symbol_name(graph, i));
+        printf("symbol %s\n", tool_name(rlx_graph_symbol_name(graph, i)));
     }
     print_values(graph, RLX_VALUE_INPUT, "input ");
     for (uint32_t i = 0; i < rlx_graph_output_count(graph); i++) {
         rlx_value_info info;
         if (rlx_graph_value(graph, rlx_graph_output(graph, i), &info) != RLX_OK) continue;
-        printf("output %s : %s\n", rlx_graph_output_name(graph, i),
+        printf("output %s : %s\n", tool_name(rlx_graph_output_name(graph, i)),
                info.is_typed ? tool_type(graph, info.dtype, &info.shape)
                              : "known once symbols are bound");
     }
     print_values(graph, RLX_VALUE_STATE, "state ");
-    if (verbose) print_values(graph, RLX_VALUE_PARAMETER, "weight");
+    if (verbose) print_weights(graph);
     sum_weights(graph, &weights, &bytes);
     printf("weights %u, %s\n", weights, tool_bytes(bytes));
     print_ops(graph);
@@ -79,13 +112,18 @@ static void json_values(const rlx_graph *graph, rlx_value_kind kind, const char 
         tool_json_text(stdout, info.name);
         printf(",\"type\":");
         tool_json_text(stdout, tool_type(graph, info.dtype, &info.shape));
+        if (kind == RLX_VALUE_PARAMETER) {
+            printf(",\"bytes\":%" PRIu64 ",\"source\":", value_bytes(&info));
+            tool_json_text(stdout, source_text(graph, v));
+        }
         putchar('}');
         is_first = false;
     }
     putchar(']');
 }
 
-static void print_model_json(const rlx_graph *graph) {
+/* With -v also every weight. */
+static void print_model_json(const rlx_graph *graph, bool verbose) {
     uint32_t weights;
     uint64_t bytes;
     sum_weights(graph, &weights, &bytes);
@@ -93,6 +131,7 @@ static void print_model_json(const rlx_graph *graph) {
            rlx_graph_node_count(graph), weights, bytes);
     json_values(graph, RLX_VALUE_INPUT, "inputs");
     json_values(graph, RLX_VALUE_STATE, "states");
+    if (verbose) json_values(graph, RLX_VALUE_PARAMETER, "weight_list");
     printf(",\"outputs\":[");
     for (uint32_t i = 0; i < rlx_graph_output_count(graph); i++) {
         if (i != 0) putchar(',');
@@ -114,7 +153,7 @@ static int inspect_model(const char *path, const tool_common *common, bool as_te
         fputs(text, stdout);
         rlx_string_free(NULL, text);
     } else if (common->json) {
-        print_model_json(rlx_session_graph(session));
+        print_model_json(rlx_session_graph(session), common->verbose);
     } else {
         print_model(rlx_session_graph(session), common->verbose);
     }
@@ -122,30 +161,71 @@ static int inspect_model(const char *path, const tool_common *common, bool as_te
     return TOOL_OK;
 }
 
+static void print_port(const rlx_plan *plan, const char *title, const char *name, uint32_t slot) {
+    rlx_slot_info info;
+    if (rlx_plan_slot_at(plan, slot, &info) != RLX_OK) return;
+    printf("  %s %s : %s\n", title, tool_name(name == NULL ? info.name : name),
+           tool_type(NULL, info.dtype, &info.shape));
+}
+
+static void print_program(const rlx_plan *plan) {
+    printf("program for %s, %u %s\nweights %" PRIu64 " B\nstate %" PRIu64 " B\nscratch %" PRIu64
+           " B\n",
+           rlx_plan_target(plan), rlx_plan_entry_count(plan),
+           rlx_plan_entry_count(plan) == 1 ? "entry" : "entries",
+           rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS),
+           rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE),
+           rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH));
+    for (uint32_t e = 0; e < rlx_plan_entry_count(plan); e++) {
+        rlx_entry_info entry;
+        if (rlx_plan_entry_at(plan, e, &entry) != RLX_OK) continue;
+        printf("entry %s: %u steps\n", tool_name(entry.name), entry.step_count);
+        for (uint32_t i = 0; i < entry.input_count; i++)
+            print_port(plan, "input ", NULL, rlx_plan_input(plan, e, i));
+        for (uint32_t i = 0; i < entry.output_count; i++) {
+            print_port(plan, "output", rlx_plan_output_name(plan, e, i),
+                       rlx_plan_output(plan, e, i));
+        }
+    }
+}
+
+static void print_program_json(const rlx_plan *plan) {
+    printf("{\"kind\":\"program\",\"target\":");
+    tool_json_text(stdout, rlx_plan_target(plan));
+    printf(",\"weight_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64 ",\"scratch_bytes\":%" PRIu64
+           ",\"entries\":[",
+           rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS),
+           rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE),
+           rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH));
+    for (uint32_t e = 0; e < rlx_plan_entry_count(plan); e++) {
+        rlx_entry_info entry;
+        if (rlx_plan_entry_at(plan, e, &entry) != RLX_OK) continue;
+        printf("%s{\"name\":", e == 0 ? "" : ",");
+        tool_json_text(stdout, entry.name);
+        printf(",\"steps\":%u,\"inputs\":%u,\"outputs\":%u}", entry.step_count, entry.input_count,
+               entry.output_count);
+    }
+    puts("]}");
+}
+
 static int inspect_program(const char *path, const tool_common *common, bool as_text) {
     rlx_plan *plan = NULL;
     char *text = NULL;
+    bool prints_plan = as_text || (common->verbose && !common->json);
     rlx_status status = rlx_program_read_plan(NULL, path, &plan);
-    if (status == RLX_OK && (as_text || common->verbose)) status = rlx_plan_print(plan, &text);
+    if (status == RLX_OK && prints_plan) status = rlx_plan_print(plan, &text);
     if (status != RLX_OK) {
         rlx_plan_destroy(plan);
         return tool_fail("inspect", status);
     }
-    if (text != NULL) {
+    if (prints_plan) {
         fputs(text, stdout);
-        rlx_string_free(NULL, text);
+    } else if (common->json) {
+        print_program_json(plan);
     } else {
-        const char *format = common->json
-                                 ? "{\"kind\":\"program\",\"target\":\"%s\",\"entries\":%u,"
-                                   "\"weight_bytes\":%" PRIu64 ",\"state_bytes\":%" PRIu64
-                                   ",\"scratch_bytes\":%" PRIu64 "}\n"
-                                 : "program for %s, %u entries\nweights %" PRIu64
-                                   " B\nstate %" PRIu64 " B\nscratch %" PRIu64 " B\n";
-        printf(format, rlx_plan_target(plan), rlx_plan_entry_count(plan),
-               rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS),
-               rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE),
-               rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH));
+        print_program(plan);
     }
+    rlx_string_free(NULL, text);
     rlx_plan_destroy(plan);
     return TOOL_OK;
 }
@@ -168,6 +248,10 @@ int rlx_cmd_inspect(int argc, char **argv) {
     int code;
     if (!tool_parse(&usage, argc, argv, &path, &code)) return code;
     tool_log(&common);
+    if (as_text && common.json) {
+        fputs("rlx inspect: --text and --json are two forms; one at a time\n", stderr);
+        return TOOL_USAGE;
+    }
     return tool_is_program(path) ? inspect_program(path, &common, as_text)
                                  : inspect_model(path, &common, as_text);
 }

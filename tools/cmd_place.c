@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx place`: the memory placer alone, on a table of buffers. */
 #include "place_csv.h"
+#include "progress.h"
+#include "signals.h"
 #include "tool.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct place_command {
     const char *in_path, *out_path;
@@ -15,25 +15,16 @@ typedef struct place_command {
     tool_common common;
 } place_command;
 
-static volatile sig_atomic_t was_interrupted;
-
-static void note_interrupt(int signal_number) {
-    (void)signal_number;
-    was_interrupted = 1;
-}
-
 static bool should_stop(void *user) {
     (void)user;
-    return was_interrupted != 0;
+    return tool_was_interrupted();
 }
 
 static void show_progress(void *user, uint64_t best_peak, double seconds) {
     const place_command *command = user;
-    fprintf(stderr, "\r%7.1f s  best peak %" PRIu64 "\033[K", seconds, best_peak);
-    if (command->options.search_ns != UINT64_MAX) {
-        fprintf(stderr, "  (limit %.0f s)", (double)command->options.search_ns * 1e-9);
-    }
-    fflush(stderr);
+    char note[64];
+    snprintf(note, sizeof note, "best peak %" PRIu64, best_peak);
+    tool_progress_show((uint64_t)(seconds * 1e9), command->options.search_ns, note);
 }
 
 static bool parse_seconds(const char *text, uint64_t *out_ns) {
@@ -141,18 +132,19 @@ static int finish(const place_command *command, const place_csv *csv, const uint
     } else {
         print_text(out, csv->count, report, command->options.capacity);
     }
-    if (status == RLX_DOES_NOT_FIT) return was_interrupted ? TOOL_INTERRUPTED : TOOL_DOES_NOT_FIT;
+    bool was_interrupted = tool_was_interrupted();
+    if (status == RLX_DOES_NOT_FIT) {
+        return was_interrupted ? tool_interrupt_code() : TOOL_DOES_NOT_FIT;
+    }
     if (command->out_path != NULL && !place_csv_write(command->out_path, csv, offsets)) {
         return TOOL_FAILED;
     }
-    return was_interrupted ? TOOL_INTERRUPTED : TOOL_OK;
+    return was_interrupted ? tool_interrupt_code() : TOOL_OK;
 }
 
 static int place_table(place_command *command) {
     place_csv csv = {0};
     rlx_place_report report = {0};
-    bool shows_progress =
-        !command->common.quiet && command->options.search_ns != 0 && isatty(STDERR_FILENO);
     if (!place_csv_read(command->in_path, &csv)) return TOOL_FAILED;
     uint64_t *offsets = calloc((size_t)csv.count + 1, sizeof *offsets);
     int code = TOOL_FAILED;
@@ -161,13 +153,14 @@ static int place_table(place_command *command) {
     } else {
         command->options.user = command;
         command->options.stop = should_stop;
-        if (shows_progress) command->options.progress = show_progress;
-        signal(SIGINT, note_interrupt);
+        command->options.progress = show_progress;
+        tool_progress_begin("searching");
+        tool_hold_interrupts(NULL);
         rlx_status status =
             rlx_place(NULL, csv.items, csv.count, &command->options, offsets, &report);
-        signal(SIGINT, SIG_DFL);
-        if (shows_progress) fputs("\r\033[K", stderr);
+        tool_progress_end();
         code = finish(command, &csv, offsets, &report, status);
+        tool_release_interrupts();
     }
     free(offsets);
     place_csv_free(&csv);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx plan`: exact bytes and steps before one weight is read. `rlx compile`: saves the program. */
-#include "tool.h"
+#include "file.h"
+#include "progress.h"
+#include "signals.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -92,30 +93,25 @@ static void print_json(const rlx_plan *plan) {
     puts("]}");
 }
 
-/* Writes the picture; it appears whole or not at all. */
-static int write_picture(const rlx_plan *plan, const char *title, const char *path) {
+static rlx_status write_picture(const rlx_plan *plan, const char *title, const char *path) {
     char *html = NULL;
     rlx_status status = rlx_plan_html(plan, title, &html);
-    if (status != RLX_OK) return tool_fail("plan", status);
-    FILE *file = fopen(path, "w");
-    bool is_written = file != NULL && fputs(html, file) >= 0;
-    if (file != NULL && fclose(file) != 0) is_written = false;
+    if (status == RLX_OK) status = tool_file_write(path, html);
     rlx_string_free(NULL, html);
-    if (is_written) return TOOL_OK;
-    fprintf(stderr, "rlx plan: cannot write '%s': %s\n", path, strerror(errno));
-    if (file != NULL) remove(path);
-    return TOOL_FAILED;
+    return status;
 }
 
-static rlx_status make_plan(tool_model *model, rlx_plan **out_plan) {
-    rlx_session *session = NULL;
-    if (tool_is_program(model->path)) return rlx_program_read_plan(NULL, model->path, out_plan);
-    rlx_status status = rlx_session_open(NULL, model->path, &session);
-    if (status == RLX_OK) {
-        status = rlx_session_plan(session, model->device, (uint32_t)model->threads, &model->options,
-                                  out_plan);
+static rlx_status show_plan(const rlx_plan *plan, const tool_common *common) {
+    char *text = NULL;
+    if (common->json) {
+        print_json(plan);
+        return RLX_OK;
     }
-    rlx_session_destroy(session);
+    print_plan(plan);
+    if (!common->verbose) return RLX_OK;
+    rlx_status status = rlx_plan_print(plan, &text);
+    if (status == RLX_OK) printf("\n%s", text);
+    rlx_string_free(NULL, text);
     return status;
 }
 
@@ -125,6 +121,7 @@ int rlx_cmd_plan(int argc, char **argv) {
     const char *html = NULL;
     const tool_option options[] = {
         TOOL_MODEL_OPTIONS(model),
+        TOOL_ENTRY_OPTION(model),
         {"--html", TOOL_TEXT, &html, "OUT", "write the plan as a picture: offset against time"},
         TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {"plan",
@@ -141,23 +138,38 @@ int rlx_cmd_plan(int argc, char **argv) {
     if (!tool_parse(&usage, argc, argv, &model.path, &code)) return code;
     tool_log(&common);
     if (!tool_model_begin("plan", &model, &code)) return code;
-    rlx_status status = make_plan(&model, &plan);
-    if (status != RLX_OK) return tool_fail("plan", status);
-    code = TOOL_OK;
-    if (common.json) {
-        print_json(plan);
-    } else {
-        print_plan(plan);
-        char *text = NULL;
-        if (common.verbose && rlx_plan_print(plan, &text) == RLX_OK) {
-            putchar('\n');
-            fputs(text, stdout);
-            rlx_string_free(NULL, text);
-        }
-    }
-    if (html != NULL) code = write_picture(plan, model.path, html);
+    rlx_status status = tool_open_plan(&model, &plan);
+    if (status == RLX_OK) status = show_plan(plan, &common);
+    if (status == RLX_OK && html != NULL) status = write_picture(plan, model.path, html);
     rlx_plan_destroy(plan);
-    return code;
+    return status == RLX_OK ? TOOL_OK : tool_fail("plan", status);
+}
+
+/* An interrupt ends the write, and what was written goes with it. */
+static rlx_status save_program(const rlx_program *program, const char *path) {
+    rlx_program_options options = {.size = sizeof options, .progress = tool_progress_bytes};
+    tool_progress_begin("writing the program");
+    tool_hold_interrupts(NULL);
+    rlx_status status = rlx_program_save_watched(program, path, &options);
+    tool_release_interrupts();
+    tool_progress_end();
+    return status;
+}
+
+static void report_program(const rlx_plan *plan, const char *path, const tool_common *common) {
+    uint64_t weights = rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS);
+    uint64_t state = rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE);
+    uint64_t scratch = rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH);
+    if (common->json) {
+        printf("{\"file\":");
+        tool_json_text(stdout, path);
+        printf(",\"entries\":%u,\"weights\":%" PRIu64 ",\"state\":%" PRIu64 ",\"scratch\":%" PRIu64
+               "}\n",
+               rlx_plan_entry_count(plan), weights, state, scratch);
+    } else if (!common->quiet) {
+        printf("%s: weights %s, state %s, scratch %s\n", path, tool_bytes(weights),
+               tool_bytes(state), tool_bytes(scratch));
+    }
 }
 
 int rlx_cmd_compile(int argc, char **argv) {
@@ -166,6 +178,7 @@ int rlx_cmd_compile(int argc, char **argv) {
     const char *out = NULL;
     const tool_option options[] = {{"-o", TOOL_TEXT, &out, "OUT", "the program file"},
                                    TOOL_MODEL_OPTIONS(model),
+                                   TOOL_ENTRY_OPTION(model),
                                    TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {"compile",
                               "FILE -o OUT [OPTIONS]",
@@ -187,15 +200,9 @@ int rlx_cmd_compile(int argc, char **argv) {
     if (!tool_model_begin("compile", &model, &code)) return code;
     rlx_status status = tool_open_device(&model, &device);
     if (status == RLX_OK) status = tool_open_program(&model, device, &program);
-    if (status == RLX_OK) status = rlx_program_save(program, out);
+    if (status == RLX_OK) status = save_program(program, out);
+    if (status == RLX_OK) report_program(rlx_program_plan(program), out, &common);
     code = status == RLX_OK ? TOOL_OK : tool_fail("compile", status);
-    if (code == TOOL_OK && !common.quiet) {
-        const rlx_plan *plan = rlx_program_plan(program);
-        printf("%s: weights %s, state %s, scratch %s\n", out,
-               tool_bytes(rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS)),
-               tool_bytes(rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE)),
-               tool_bytes(rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH)));
-    }
     rlx_program_release(program);
     rlx_device_release(device);
     return code;

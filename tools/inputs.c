@@ -2,21 +2,24 @@
 /* Inputs from .npy files or by rule. */
 #include "inputs.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of a .npy file's data; freed by the caller. NULL with a message. */
-static void *read_npy(const char *path, const rlx_npy_info *info) {
+/* The bytes of a .npy file's data; freed by the caller. */
+static rlx_status read_npy(const char *path, const rlx_npy_info *info, void **out_data) {
     void *data = malloc(info->bytes == 0 ? 1 : info->bytes);
     FILE *file = data == NULL ? NULL : fopen(path, "rb");
     bool is_read = file != NULL && fseek(file, (long)info->offset, SEEK_SET) == 0 &&
                    fread(data, 1, info->bytes, file) == info->bytes;
     if (file != NULL) fclose(file);
-    if (is_read) return data;
-    fprintf(stderr, "rlx: cannot read '%s'\n", path);
+    if (is_read) {
+        *out_data = data;
+        return RLX_OK;
+    }
     free(data);
-    return NULL;
+    return tool_error(RLX_IO, "cannot read the %s of '%s'", tool_bytes(info->bytes), path);
 }
 
 /* The .npy file that was given for an input; NULL: none. */
@@ -39,26 +42,20 @@ static rlx_status check_file(const char *path, const rlx_port_info *port,
     bool is_raw = rlx_dtype_block_bytes(info->dtype) == rlx_dtype_block_bytes(port->dtype) &&
                   (info->dtype == RLX_DTYPE_U16 || info->dtype == RLX_DTYPE_U8);
     if (is_same && (info->dtype == port->dtype || is_raw)) return RLX_OK;
-    fprintf(stderr, "rlx: input '%s': expected %s, but '%s' holds %s\n", port->name,
-            tool_type(NULL, port->dtype, &port->shape), path,
-            tool_type(NULL, info->dtype, &info->shape));
-    return RLX_MISMATCH;
+    return tool_error(RLX_MISMATCH, "input '%s': expected %s, but '%s' holds %s", port->name,
+                      tool_type(NULL, port->dtype, &port->shape), path,
+                      tool_type(NULL, info->dtype, &info->shape));
 }
 
 static rlx_status set_from_file(rlx_exec *exec, uint32_t entry, uint32_t index,
                                 const rlx_port_info *port, const char *path) {
     rlx_npy_info info;
+    void *data = NULL;
     rlx_status status = rlx_npy_read_header(path, &info);
-    if (status != RLX_OK) {
-        fprintf(stderr, "rlx: input '%s': %s\n", port->name, rlx_last_error());
-        return status;
-    }
+    if (status != RLX_OK) return tool_error(status, "input '%s': %s", port->name, rlx_last_error());
     status = check_file(path, port, &info);
-    if (status != RLX_OK) return status;
-    void *data = read_npy(path, &info);
-    if (data == NULL) return RLX_IO;
-    status = rlx_exec_set_input(exec, entry, index, data, info.bytes);
-    if (status != RLX_OK) fprintf(stderr, "rlx: %s\n", rlx_last_error());
+    if (status == RLX_OK) status = read_npy(path, &info, &data);
+    if (status == RLX_OK) status = rlx_exec_set_input(exec, entry, index, data, info.bytes);
     free(data);
     return status;
 }
@@ -86,12 +83,10 @@ static bool read_fill(const char *text, fill_kind *out_kind, uint64_t *out_seed)
         *out_kind = FILL_RAMP;
         return true;
     }
-    if (strncmp(text, "random:", 7) == 0 && text[7] != 0) {
-        *out_seed = strtoull(text + 7, &end, 10);
-        if (*end == 0) return true;
-    }
-    fprintf(stderr, "rlx: --fill '%s' is not zeros, ramp or random:SEED\n", text);
-    return false;
+    if (strncmp(text, "random:", 7) != 0 || text[7] < '0' || text[7] > '9') return false;
+    errno = 0;
+    *out_seed = strtoull(text + 7, &end, 10);
+    return *end == 0 && errno == 0;
 }
 
 /* Ramps count 0, 1, 2, .. 15 and around; random floats lie in [-1, 1), integers and bools are 0 or
@@ -108,32 +103,44 @@ static rlx_status set_by_rule(rlx_exec *exec, uint32_t entry, uint32_t index,
     bool is_float = port->dtype <= RLX_DTYPE_F8E5M2FNUZ;
     float *values = malloc(port->elements == 0 ? 4 : port->elements * sizeof *values);
     if (values == NULL) {
-        fprintf(stderr, "rlx: input '%s': no memory\n", port->name);
-        return RLX_OUT_OF_MEMORY;
+        return tool_error(RLX_OUT_OF_MEMORY, "input '%s': no memory to fill it", port->name);
     }
     for (uint64_t i = 0; i < port->elements; i++) {
         values[i] = fill_value(kind, seed + index, i, is_float);
     }
     rlx_status status = rlx_exec_set_input_f32(exec, entry, index, values, port->elements);
-    if (status != RLX_OK) fprintf(stderr, "rlx: input '%s': %s\n", port->name, rlx_last_error());
     free(values);
     return status;
+}
+
+bool tool_inputs_check(const char *verb, const tool_inputs *inputs) {
+    fill_kind kind;
+    uint64_t seed;
+    for (uint32_t i = 0; i < inputs->files.count; i++) {
+        const char *name, *path;
+        if (tool_split(inputs->files.items[i], &name, &path) && path[0] != 0) continue;
+        fprintf(stderr, "rlx %s: --input wants NAME=F.npy, got '%s'\n", verb,
+                inputs->files.items[i]);
+        return false;
+    }
+    if (read_fill(inputs->fill, &kind, &seed)) return true;
+    fprintf(stderr, "rlx %s: --fill '%s' is not zeros, ramp or random:SEED\n", verb, inputs->fill);
+    return false;
 }
 
 /* Every --input names an input. */
 static rlx_status check_names(const rlx_program *program, uint32_t entry,
                               const tool_inputs *inputs) {
     for (uint32_t i = 0; i < inputs->files.count; i++) {
-        const char *name, *value;
+        const char *item = inputs->files.items[i];
+        char name[1024];
         uint32_t index;
-        if (!tool_split(inputs->files.items[i], &name, &value)) {
-            fprintf(stderr, "rlx: --input wants NAME=F.npy, got '%s'\n", inputs->files.items[i]);
-            return RLX_INVALID_ARGUMENT;
-        }
+        size_t length = strcspn(item, "=");
+        if (length >= sizeof name) length = sizeof name - 1;
+        memcpy(name, item, length);
+        name[length] = 0;
         rlx_status status = rlx_program_find_input(program, entry, name, &index);
-        if (status == RLX_OK) continue;
-        fprintf(stderr, "rlx: %s\n", rlx_last_error());
-        return status;
+        if (status != RLX_OK) return status;
     }
     return RLX_OK;
 }
@@ -143,7 +150,9 @@ rlx_status tool_set_inputs(rlx_exec *exec, uint32_t entry, const tool_inputs *in
     fill_kind kind;
     uint64_t seed;
     rlx_entry_info info;
-    if (!read_fill(inputs->fill, &kind, &seed)) return RLX_INVALID_ARGUMENT;
+    if (!read_fill(inputs->fill, &kind, &seed)) {
+        return tool_error(RLX_INVALID_ARGUMENT, "'%s' is no way to fill inputs", inputs->fill);
+    }
     rlx_status status = check_names(program, entry, inputs);
     if (status == RLX_OK) status = rlx_plan_entry_at(rlx_program_plan(program), entry, &info);
     for (uint32_t i = 0; status == RLX_OK && i < info.input_count; i++) {
@@ -191,6 +200,7 @@ rlx_status tool_bind_from_files(tool_model *model, const tool_inputs *inputs) {
         if (rlx_graph_find(graph, name, &value) != RLX_OK) continue;
         status = rlx_graph_value(graph, value, &declared);
         if (status == RLX_OK) status = rlx_npy_read_header(path, &given);
+        if (status != RLX_OK) tool_error(status, "input '%s': %s", name, rlx_last_error());
         if (status == RLX_OK) bind_from_shape(model, graph, &declared.shape, &given.shape);
     }
     rlx_session_destroy(session);

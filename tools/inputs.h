@@ -16,7 +16,10 @@ typedef struct tool_inputs {
             "what others hold: zeros, ramp, random:SEED (random:1)"                                \
     }
 
-/* Sets every input of the entry. A message has been printed when it fails. */
+/* Whether --input and --fill are well-formed; false with a message. */
+bool tool_inputs_check(const char *verb, const tool_inputs *inputs);
+
+/* Sets every input of the entry. On failure tool_fail has the reason. */
 rlx_status tool_set_inputs(rlx_exec *exec, uint32_t entry, const tool_inputs *inputs);
 
 /* Sizes of symbolic dims that follow from the shapes of --input files, added to the model's

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rlx command: finds the verb and hands over. */
+#include "signals.h"
 #include "tool.h"
 
+#include <poll.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct verb {
     const char *name;
@@ -35,25 +38,45 @@ static int help(FILE *out, int code) {
     return code;
 }
 
-int main(int argc, char **argv) {
+static const verb *find_verb(const char *name) {
+    for (int i = 0; i < VERB_COUNT; i++) {
+        if (strcmp(verbs[i].name, name) == 0) return &verbs[i];
+    }
+    fprintf(stderr, "rlx: there is no verb '%s'; rlx --help lists them\n", name);
+    return NULL;
+}
+
+/* `rlx help VERB` is `rlx VERB --help`. */
+static int help_verb(const char *name) {
+    char help_option[] = "--help", verb_name[32];
+    const verb *found = find_verb(name);
+    if (found == NULL) return TOOL_USAGE;
+    snprintf(verb_name, sizeof verb_name, "%s", found->name);
+    return found->run(2, (char *[]){verb_name, help_option, NULL});
+}
+
+static int run_command(int argc, char **argv) {
     if (argc < 2) return help(stderr, TOOL_USAGE);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        return help(stdout, TOOL_OK);
+    bool is_help = strcmp(argv[1], "help") == 0;
+    if (is_help && argc == 3) return help_verb(argv[2]);
+    if (is_help || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        return argc == 2 ? help(stdout, TOOL_OK) : help(stderr, TOOL_USAGE);
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("rlx %s\n", rlx_version());
         return TOOL_OK;
     }
-    for (int i = 0; i < VERB_COUNT; i++) {
-        if (strcmp(verbs[i].name, argv[1]) != 0) continue;
-        int code = verbs[i].run(argc - 1, argv + 1);
-        if (fflush(stdout) != 0 || ferror(stdout)) {
-            fprintf(stderr, "rlx %s: cannot write the results\n", argv[1]);
-            return code == TOOL_OK ? TOOL_FAILED : code;
-        }
-        return code;
-    }
-    fprintf(stderr, "rlx: there is no verb '%s'; rlx --help lists them\n", argv[1]);
-    return TOOL_USAGE;
+    const verb *found = find_verb(argv[1]);
+    return found == NULL ? TOOL_USAGE : found->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv) {
+    tool_signals_begin();
+    int code = run_command(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    /* A reader that has seen enough (rlx ops | head) needs no message. */
+    struct pollfd reader = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    bool is_gone = poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0;
+    if (!is_gone) fputs("rlx: cannot write the results to stdout\n", stderr);
+    return code == TOOL_OK ? TOOL_FAILED : code;
 }

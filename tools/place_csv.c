@@ -3,12 +3,13 @@
  * line; a column that would change the meaning of a row is refused, not skipped. */
 #include "place_csv.h"
 
+#include "file.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ID, LOWER, UPPER, SIZE, OFFSET, COLUMN_KINDS, MOST_COLUMNS = 16 };
 static const char *const column_names[COLUMN_KINDS] = {"id", "lower", "upper", "size", "offset"};
@@ -167,34 +168,28 @@ bool place_csv_read(const char *path, place_csv *out_csv) {
     return is_read;
 }
 
-static bool print_rows(FILE *file, const place_csv *csv, const uint64_t *offsets) {
+static void print_rows(FILE *file, const place_csv *csv, const uint64_t *offsets) {
     fputs("id,lower,upper,size,offset\n", file);
     for (uint32_t i = 0; i < csv->count; ++i) {
         const rlx_place_item *item = &csv->items[i];
         fprintf(file, "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", csv->ids[i],
                 item->lower, item->upper, item->bytes, offsets[i]);
     }
-    return fflush(file) == 0 && ferror(file) == 0;
 }
 
 bool place_csv_write(const char *path, const place_csv *csv, const uint64_t *offsets) {
-    if (strcmp(path, "-") == 0) return print_rows(stdout, csv, offsets);
-    size_t length = strlen(path) + 32;
-    char *beside = malloc(length); /* renamed over the target once it is whole */
-    bool is_written = false;
-    if (beside != NULL) {
-        snprintf(beside, length, "%s.tmp-%ld", path, (long)getpid());
-        FILE *file = fopen(beside, "wb");
-        is_written = file != NULL && print_rows(file, csv, offsets);
-        if (file != NULL) is_written = fclose(file) == 0 && is_written;
-        is_written = is_written && rename(beside, path) == 0;
+    tool_file file;
+    if (strcmp(path, "-") == 0) {
+        print_rows(stdout, csv, offsets);
+        return true; /* whether stdout took it is seen when the command ends */
     }
-    if (!is_written) {
-        fprintf(stderr, "rlx place: %s: %s\n", path, strerror(errno));
-        if (beside != NULL) unlink(beside);
+    rlx_status status = tool_file_open(path, &file);
+    if (status == RLX_OK) {
+        print_rows(file.stream, csv, offsets);
+        status = tool_file_commit(&file);
     }
-    free(beside);
-    return is_written;
+    if (status != RLX_OK) tool_fail("place", status);
+    return status == RLX_OK;
 }
 
 void place_csv_free(place_csv *csv) {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages, texts, and opening models for the verbs. */
+/* Messages and texts for the verbs. */
 #include "tool.h"
 
+#include "progress.h"
+#include "signals.h"
+
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,16 +27,43 @@ int tool_exit_code(rlx_status status) {
     }
 }
 
+static char own_error[1024]; /* what tool_error wrote; "": the library failed */
+
+rlx_status tool_error(rlx_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(own_error, sizeof own_error, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* Text from files may hold bytes that a terminal obeys. */
+static void print_clean(FILE *out, const char *text) {
+    for (; *text != 0; text++) {
+        unsigned char c = (unsigned char)*text;
+        fputc((c < 0x20 && c != '\n') || c == 0x7F ? '?' : c, out);
+    }
+}
+
 int tool_fail(const char *verb, rlx_status status) {
-    const char *text = rlx_last_error();
-    fprintf(stderr, "rlx %s: %s\n", verb, text[0] == 0 ? rlx_status_text(status) : text);
+    const char *text = own_error[0] != 0 ? own_error : rlx_last_error();
+    tool_progress_end();
+    if (status == RLX_CANCELLED && tool_was_interrupted()) {
+        fprintf(stderr, "rlx %s: interrupted\n", verb);
+        return tool_interrupt_code();
+    }
+    fprintf(stderr, "rlx %s: ", verb);
+    print_clean(stderr, text[0] == 0 ? rlx_status_text(status) : text);
+    fputc('\n', stderr);
     return tool_exit_code(status);
 }
 
 static void print_log(void *user, rlx_log_level level, const char *message) {
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
     (void)user;
-    fprintf(stderr, "rlx: %s: %s\n", names[level], message);
+    fprintf(stderr, "rlx: %s: ", names[level]);
+    print_clean(stderr, message);
+    fputc('\n', stderr);
 }
 
 void tool_log(const tool_common *common) {
@@ -42,19 +73,42 @@ void tool_log(const tool_common *common) {
     if (common->verbose && level < RLX_LOG_INFO) level = RLX_LOG_INFO;
     if (common->quiet) level = RLX_LOG_ERROR;
     rlx_log_set(print_log, NULL, level);
+    tool_progress_allow(!common->quiet);
+}
+
+/* Bytes of the UTF-8 character at `text`; 0 when it is none. */
+static size_t character_bytes(const unsigned char *text) {
+    size_t bytes = text[0] < 0x80   ? 1
+                   : text[0] < 0xC2 ? 0
+                   : text[0] < 0xE0 ? 2
+                   : text[0] < 0xF0 ? 3
+                   : text[0] < 0xF5 ? 4
+                                    : 0;
+    for (size_t i = 1; i < bytes; i++) {
+        if ((text[i] & 0xC0) != 0x80) return 0;
+    }
+    if (text[0] == 0xE0 && text[1] < 0xA0) return 0;  /* too long for what it says */
+    if (text[0] == 0xED && text[1] >= 0xA0) return 0; /* half of a pair */
+    if (text[0] == 0xF0 && text[1] < 0x90) return 0;
+    if (text[0] == 0xF4 && text[1] >= 0x90) return 0; /* past the last */
+    return bytes;
 }
 
 void tool_json_text(FILE *out, const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
     fputc('"', out);
-    for (; *text != 0; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
-            fprintf(out, "\\%c", c);
-        } else if (c < 0x20) {
-            fprintf(out, "\\u%04x", c);
+    while (*at != 0) {
+        size_t bytes = character_bytes(at);
+        if (*at == '"' || *at == '\\') {
+            fprintf(out, "\\%c", *at);
+        } else if (*at < 0x20) {
+            fprintf(out, "\\u%04x", *at);
+        } else if (bytes == 0) {
+            fputs("\\ufffd", out);
         } else {
-            fputc(c, out);
+            fwrite(at, 1, bytes, out);
         }
+        at += bytes == 0 ? 1 : bytes;
     }
     fputc('"', out);
 }
@@ -65,6 +119,17 @@ static char *next_buffer(void) {
     static char buffers[TURNS][TURN_BYTES];
     static unsigned turn;
     return buffers[turn++ % TURNS];
+}
+
+const char *tool_name(const char *name) {
+    char *buffer = next_buffer();
+    size_t at = 0;
+    for (const char *c = name; *c != 0 && at < TURN_BYTES - 1; c++) {
+        unsigned char byte = (unsigned char)*c;
+        buffer[at++] = (char)(byte < 0x20 || byte == 0x7F ? '?' : *c);
+    }
+    buffer[at] = 0;
+    return buffer;
 }
 
 const char *tool_bytes(uint64_t bytes) {
@@ -96,105 +161,4 @@ const char *tool_type(const rlx_graph *graph, rlx_dtype dtype, const rlx_shape *
     }
     snprintf(buffer + at, TURN_BYTES - at, "]");
     return buffer;
-}
-
-bool tool_is_program(const char *path) {
-    return rlx_program_probe(path);
-}
-
-bool tool_split(const char *text, const char **out_name, const char **out_value) {
-    const char *equals = strchr(text, '=');
-    if (equals == NULL || equals == text) return false;
-    char *name = malloc((size_t)(equals - text) + 1);
-    if (name == NULL) return false;
-    memcpy(name, text, (size_t)(equals - text));
-    name[equals - text] = 0;
-    *out_name = name;
-    *out_value = equals + 1;
-    return true;
-}
-
-bool tool_bindings(const char *verb, const tool_list *list, rlx_binding *out_bindings,
-                   uint32_t *out_count) {
-    for (uint32_t i = 0; i < list->count; i++) {
-        const char *name, *value;
-        char *end = NULL;
-        if (!tool_split(list->items[i], &name, &value) || value[0] == 0) {
-            fprintf(stderr, "rlx %s: --bind wants SYM=N, got '%s'\n", verb, list->items[i]);
-            return false;
-        }
-        long long number = strtoll(value, &end, 10);
-        if (*end != 0 || number < 0) {
-            fprintf(stderr, "rlx %s: --bind %s: '%s' is no size\n", verb, name, value);
-            return false;
-        }
-        out_bindings[i] = (rlx_binding){name, number};
-    }
-    *out_count = list->count;
-    return true;
-}
-
-bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options *options) {
-    for (uint32_t i = 0; i < passes->count; i++) {
-        uint32_t pass = 0;
-        while (pass < rlx_pass_count() && strcmp(rlx_pass_name(pass), passes->items[i]) != 0)
-            pass++;
-        if (pass == rlx_pass_count()) {
-            fprintf(stderr, "rlx %s: no pass is called '%s'; there are:", verb, passes->items[i]);
-            for (pass = 0; pass < rlx_pass_count(); pass++) {
-                fprintf(stderr, " %s", rlx_pass_name(pass));
-            }
-            fputc('\n', stderr);
-            return false;
-        }
-        options->disabled_passes |= UINT64_C(1) << pass;
-    }
-    return true;
-}
-
-bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
-    rlx_env_settings settings;
-    rlx_status status = rlx_env_options(&settings);
-    *out_code = TOOL_USAGE;
-    if (status != RLX_OK) {
-        tool_fail(verb, status);
-        return false;
-    }
-    if (model->device == NULL) model->device = settings.device;
-    if (model->threads == 0) model->threads = settings.threads;
-    if (model->threads > 4096) {
-        fprintf(stderr, "rlx %s: --threads %" PRIu64 " is more than 4096\n", verb, model->threads);
-        return false;
-    }
-    model->options = (rlx_compile_options){.size = sizeof model->options,
-                                           .without_reuse = model->without_reuse,
-                                           .keep_inputs = model->keep_inputs,
-                                           .search_ns = model->search_ms * 1000000};
-    if (!tool_disable(verb, &model->disabled, &model->options)) return false;
-    if (!tool_bindings(verb, &model->binds, model->bindings, &model->entry.binding_count)) {
-        return false;
-    }
-    model->entry.name = "main";
-    model->entry.bindings = model->bindings;
-    model->options.entries = &model->entry;
-    model->options.entry_count = 1;
-    return true;
-}
-
-rlx_status tool_open_device(const tool_model *model, rlx_device **out_device) {
-    rlx_device_options options = {.size = sizeof options, .threads = (uint32_t)model->threads};
-    return rlx_device_open(model->device, &options, out_device);
-}
-
-rlx_status tool_open_program(tool_model *model, rlx_device *device, rlx_program **out_program) {
-    rlx_session *session = NULL;
-    if (tool_is_program(model->path)) {
-        return rlx_program_load(device, model->path, NULL, out_program);
-    }
-    rlx_status status = rlx_session_open(NULL, model->path, &session);
-    if (status == RLX_OK) {
-        status = rlx_session_compile(session, device, &model->options, NULL, out_program);
-    }
-    rlx_session_destroy(session);
-    return status;
 }

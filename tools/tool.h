@@ -30,9 +30,12 @@ int rlx_cmd_diff(int argc, char **argv);
 int rlx_cmd_bench(int argc, char **argv);
 int rlx_cmd_demo(int argc, char **argv);
 
-/* Prints "rlx VERB: text of the last error" and gives the exit code for the status. */
+/* Prints "rlx VERB: text of the last error" and gives the exit code for the status. The text is
+ * that of tool_error, if it was called, or else the library's. */
 int tool_fail(const char *verb, rlx_status status);
 int tool_exit_code(rlx_status status);
+/* Keeps a text for tool_fail and returns the status. */
+rlx_status tool_error(rlx_status status, const char *format, ...) RLX_PRINTF(2, 3);
 
 /* Options of a verb. A flag takes no value; the rest take one ("--name V" or "--name=V"). */
 typedef enum tool_option_kind {
@@ -82,7 +85,9 @@ void tool_log(const tool_common *common);
 
 /* "text" with JSON escapes, quotes included. */
 void tool_json_text(FILE *out, const char *text);
-/* "12.3 MB" into a buffer that the next calls reuse in turn. */
+/* A name from a file, fit for a terminal, in a buffer that the next calls reuse in turn. */
+const char *tool_name(const char *name);
+/* "12.3 MB", likewise. */
 const char *tool_bytes(uint64_t bytes);
 /* "f32[1, S, 4]", likewise. `graph` names symbols and may be NULL. */
 const char *tool_type(const rlx_graph *graph, rlx_dtype dtype, const rlx_shape *shape);
@@ -102,12 +107,13 @@ bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options
 /* Where to run and how to compile: the options that plan, compile, run, diff and bench share. */
 typedef struct tool_model {
     const char *path, *device;
-    uint64_t threads, search_ms;
-    tool_list binds, disabled;
+    uint64_t threads, search_ms, memory_limit;
+    tool_list binds, disabled, entries;
     bool without_reuse, keep_inputs;
     /* filled by tool_model_begin */
     rlx_binding bindings[TOOL_LIST_MOST];
-    rlx_entry_spec entry;
+    rlx_entry_spec entry;   /* the only one, where no --entry was given */
+    rlx_entry_spec *listed; /* the entries of --entry; live as long as the process */
     rlx_compile_options options;
 } tool_model;
 #define TOOL_MODEL_OPTIONS(model)                                                                 \
@@ -119,12 +125,21 @@ typedef struct tool_model {
         {"--search-ms", TOOL_NUMBER, &(model).search_ms, "MS", "search for a smaller placement"}, \
         {"--without-reuse", TOOL_FLAG, &(model).without_reuse, NULL,                              \
          "give every value memory of its own"},                                                   \
-    {                                                                                             \
-        "--keep-inputs", TOOL_FLAG, &(model).keep_inputs, NULL, "inputs survive a run"            \
+        {"--keep-inputs", TOOL_FLAG, &(model).keep_inputs, NULL, "inputs survive a run"}, {       \
+        "--memory-limit", TOOL_NUMBER, &(model).memory_limit, "BYTES",                            \
+            "exit 4 if the arena is larger; K, M, G may follow"                                   \
+    }
+/* For verbs that make programs of several entries. */
+#define TOOL_ENTRY_OPTION(model)                                                         \
+    {                                                                                    \
+        "--entry", TOOL_MANY, &(model).entries, "NAME:SYM=N,..",                         \
+            "an entry with its own sizes; again for more, which share weights and state" \
     }
 /* Checks and gathers them; environment settings fill what was not given. False: *out_code. */
 bool tool_model_begin(const char *verb, tool_model *model, int *out_code);
 rlx_status tool_open_device(const tool_model *model, rlx_device **out_device);
+/* The plan of a model or saved program, made without a device; RLX_DOES_NOT_FIT past the limit. */
+rlx_status tool_open_plan(tool_model *model, rlx_plan **out_plan);
 /* A program from a model file (compiled) or from a saved program (loaded). */
 rlx_status tool_open_program(tool_model *model, rlx_device *device, rlx_program **out_program);
 

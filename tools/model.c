@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening what the user names: bindings, entries and passes from the arguments; plans and programs
+ * from a model file or a saved program. */
+#include "progress.h"
+#include "signals.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool tool_is_program(const char *path) {
+    return rlx_program_probe(path);
+}
+
+/* A copy that lives as long as the process; NULL without memory. */
+static char *copy_text(const char *text, size_t length) {
+    char *copy = malloc(length + 1);
+    if (copy == NULL) return NULL;
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    return copy;
+}
+
+bool tool_split(const char *text, const char **out_name, const char **out_value) {
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text) return false;
+    *out_name = copy_text(text, (size_t)(equals - text));
+    *out_value = equals + 1;
+    return *out_name != NULL;
+}
+
+/* One SYM=N of the option named. */
+static bool read_binding(const char *verb, const char *option, const char *text,
+                         rlx_binding *out_binding) {
+    const char *name, *value;
+    char *end = NULL;
+    if (!tool_split(text, &name, &value) || value[0] == 0) {
+        fprintf(stderr, "rlx %s: %s wants SYM=N, got '%s'\n", verb, option, text);
+        return false;
+    }
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != 0 || errno != 0) {
+        fprintf(stderr, "rlx %s: %s %s: '%s' is no size\n", verb, option, name, value);
+        return false;
+    }
+    *out_binding = (rlx_binding){name, number};
+    return true;
+}
+
+bool tool_bindings(const char *verb, const tool_list *list, rlx_binding *out_bindings,
+                   uint32_t *out_count) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!read_binding(verb, "--bind", list->items[i], &out_bindings[i])) return false;
+    }
+    *out_count = list->count;
+    return true;
+}
+
+bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options *options) {
+    for (uint32_t i = 0; i < passes->count; i++) {
+        uint32_t pass = 0;
+        while (pass < rlx_pass_count() && strcmp(rlx_pass_name(pass), passes->items[i]) != 0)
+            pass++;
+        if (pass == rlx_pass_count()) {
+            fprintf(stderr, "rlx %s: no pass is called '%s'; there are:", verb, passes->items[i]);
+            for (pass = 0; pass < rlx_pass_count(); pass++) {
+                fprintf(stderr, " %s", rlx_pass_name(pass));
+            }
+            fputc('\n', stderr);
+            return false;
+        }
+        options->disabled_passes |= UINT64_C(1) << pass;
+    }
+    return true;
+}
+
+/* "NAME:SYM=N,SYM=N" with the bindings of --bind after its own. */
+static bool read_entry(const char *verb, const tool_model *model, const char *text,
+                       rlx_entry_spec *out_entry) {
+    size_t name_length = strcspn(text, ":");
+    const char *at = text[name_length] == 0 ? text + name_length : text + name_length + 1;
+    rlx_binding *bindings = calloc(strlen(text) + model->binds.count + 1, sizeof *bindings);
+    const char *name = copy_text(text, name_length);
+    uint32_t count = 0;
+    if (name_length == 0 || bindings == NULL || name == NULL) {
+        fprintf(stderr, "rlx %s: --entry wants NAME:SYM=N,SYM=N, got '%s'\n", verb, text);
+        free(bindings);
+        return false;
+    }
+    while (*at != 0) {
+        size_t length = strcspn(at, ",");
+        const char *one = copy_text(at, length);
+        if (one == NULL || !read_binding(verb, "--entry", one, &bindings[count])) {
+            free(bindings);
+            return false;
+        }
+        count++;
+        at += at[length] == 0 ? length : length + 1;
+    }
+    for (uint32_t i = 0; i < model->binds.count; i++)
+        bindings[count++] = model->bindings[i];
+    *out_entry = (rlx_entry_spec){name, bindings, count};
+    return true;
+}
+
+static bool read_entries(const char *verb, tool_model *model) {
+    model->entry.name = "main";
+    model->entry.bindings = model->bindings;
+    model->options.entries = &model->entry;
+    model->options.entry_count = 1;
+    if (model->entries.count == 0) return true;
+    model->listed = calloc(model->entries.count, sizeof *model->listed);
+    if (model->listed == NULL) return false;
+    for (uint32_t i = 0; i < model->entries.count; i++) {
+        if (!read_entry(verb, model, model->entries.items[i], &model->listed[i])) return false;
+        for (uint32_t before = 0; before < i; before++) {
+            if (strcmp(model->listed[before].name, model->listed[i].name) != 0) continue;
+            fprintf(stderr, "rlx %s: two entries are called '%s'\n", verb, model->listed[i].name);
+            return false;
+        }
+    }
+    model->options.entries = model->listed;
+    model->options.entry_count = model->entries.count;
+    return true;
+}
+
+/* A saved program is compiled already: options that would shape it are refused, not ignored. */
+static bool check_program(const char *verb, const tool_model *model) {
+    const char *given = model->binds.count != 0      ? "--bind"
+                        : model->entries.count != 0  ? "--entry NAME:SYM=N"
+                        : model->disabled.count != 0 ? "--disable"
+                        : model->search_ms != 0      ? "--search-ms"
+                        : model->without_reuse       ? "--without-reuse"
+                        : model->keep_inputs         ? "--keep-inputs"
+                                                     : NULL;
+    if (given == NULL || model->path == NULL || !tool_is_program(model->path)) return true;
+    fprintf(stderr, "rlx %s: '%s' is a compiled program: %s comes too late for it\n", verb,
+            model->path, given);
+    return false;
+}
+
+bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
+    rlx_env_settings settings;
+    rlx_status status = rlx_env_options(&settings);
+    *out_code = TOOL_USAGE;
+    if (status != RLX_OK) {
+        tool_fail(verb, status);
+        return false;
+    }
+    if (model->device == NULL) model->device = settings.device;
+    if (model->threads == 0) model->threads = settings.threads;
+    if (model->threads > 4096) {
+        fprintf(stderr, "rlx %s: --threads %" PRIu64 " is more than 4096\n", verb, model->threads);
+        return false;
+    }
+    if (model->search_ms > UINT64_MAX / 1000000) {
+        fprintf(stderr, "rlx %s: --search-ms %" PRIu64 " is too long\n", verb, model->search_ms);
+        return false;
+    }
+    model->options = (rlx_compile_options){.size = sizeof model->options,
+                                           .without_reuse = model->without_reuse,
+                                           .keep_inputs = model->keep_inputs,
+                                           .search_ns = model->search_ms * 1000000};
+    return tool_disable(verb, &model->disabled, &model->options) &&
+           tool_bindings(verb, &model->binds, model->bindings, &model->entry.binding_count) &&
+           read_entries(verb, model) && check_program(verb, model);
+}
+
+rlx_status tool_open_device(const tool_model *model, rlx_device **out_device) {
+    rlx_device_options options = {.size = sizeof options, .threads = (uint32_t)model->threads};
+    return rlx_device_open(model->device, &options, out_device);
+}
+
+static rlx_status check_limit(const tool_model *model, const rlx_plan *plan) {
+    uint64_t bytes = rlx_plan_arena_bytes(plan);
+    if (model->memory_limit == 0 || bytes <= model->memory_limit) return RLX_OK;
+    return tool_error(RLX_DOES_NOT_FIT,
+                      "%s: the arena has %" PRIu64 " bytes (weights %" PRIu64 ", state %" PRIu64
+                      ", scratch %" PRIu64 "), the limit is %" PRIu64,
+                      model->path, bytes, rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS),
+                      rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE),
+                      rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH), model->memory_limit);
+}
+
+/* The plan stays with the caller also when it is too large. */
+static rlx_status plan_session(const tool_model *model, rlx_session *session, rlx_plan **out_plan) {
+    rlx_status status = rlx_session_plan(session, model->device, (uint32_t)model->threads,
+                                         &model->options, out_plan);
+    return status == RLX_OK ? check_limit(model, *out_plan) : status;
+}
+
+rlx_status tool_open_plan(tool_model *model, rlx_plan **out_plan) {
+    rlx_session *session = NULL;
+    rlx_plan *plan = NULL;
+    rlx_status status;
+    if (tool_is_program(model->path)) {
+        status = rlx_program_read_plan(NULL, model->path, &plan);
+        if (status == RLX_OK) status = check_limit(model, plan);
+    } else {
+        status = rlx_session_open(NULL, model->path, &session);
+        if (status == RLX_OK) status = plan_session(model, session, &plan);
+        rlx_session_destroy(session);
+    }
+    if (status == RLX_OK) {
+        *out_plan = plan;
+    } else {
+        rlx_plan_destroy(plan);
+    }
+    return status;
+}
+
+/* Loading maps the file, so the limit is checked on the plan alone, before. */
+static rlx_status load_program(tool_model *model, rlx_device *device, rlx_program **out_program) {
+    rlx_plan *plan = NULL;
+    if (model->memory_limit != 0) {
+        rlx_status status = tool_open_plan(model, &plan);
+        rlx_plan_destroy(plan);
+        if (status != RLX_OK) return status;
+    }
+    return rlx_program_load(device, model->path, NULL, out_program);
+}
+
+rlx_status tool_open_program(tool_model *model, rlx_device *device, rlx_program **out_program) {
+    rlx_program_options options = {.size = sizeof options, .progress = tool_progress_bytes};
+    rlx_session *session = NULL; /* outlives the creation: sources may lie in its graph */
+    rlx_plan *plan = NULL;
+    if (tool_is_program(model->path)) return load_program(model, device, out_program);
+    rlx_status status = rlx_session_open(NULL, model->path, &session);
+    if (status == RLX_OK) status = plan_session(model, session, &plan);
+    if (status == RLX_OK) {
+        tool_progress_begin("reading weights");
+        tool_hold_interrupts(NULL);
+        status = rlx_program_create(device, plan, &options, out_program);
+        tool_release_interrupts();
+        tool_progress_end();
+    }
+    if (status != RLX_OK) rlx_plan_destroy(plan); /* consumed on success */
+    rlx_session_destroy(session);
+    return status;
+}
