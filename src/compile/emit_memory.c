@@ -42,6 +42,33 @@ static rlx_weight_key leaf_key(const rlx_value *value) {
     return mix_bytes(key, value->name, strlen(value->name));
 }
 
+/* Of prepare steps that compute the same, which share their memory, the first is the one to run:
+ * others may read it before the second. */
+static rlx_status find_first_makers(rlx_entry_emission *self) {
+    const rlx_lowered *lowered = self->lowered;
+    rlx_value_id *cells = NULL; /* open hash by key: the value of the first maker */
+    uint32_t mask = 63;
+    while (mask < 2 * lowered->value_count)
+        mask = mask * 2 + 1;
+    RLX_TRY(rlx_scratch_array(lowered->scratch, mask + 1u, sizeof *cells, (void **)&cells));
+    memset(cells, 0xFF, (mask + 1u) * sizeof *cells);
+    for (uint32_t s = 0; s < lowered->steps.count; s++) {
+        const rlx_lowered_step *step = &lowered->steps.items[s];
+        for (uint32_t i = 0; step->is_prepare && !step->is_elided && i < step->output_count; i++) {
+            rlx_value_id value = step->outputs[i];
+            if (value == RLX_NONE) continue;
+            uint32_t cell = (uint32_t)self->keys[value].low & mask;
+            while (cells[cell] != RLX_NONE &&
+                   (self->keys[cells[cell]].low != self->keys[value].low ||
+                    self->keys[cells[cell]].high != self->keys[value].high))
+                cell = (cell + 1) & mask;
+            if (cells[cell] == RLX_NONE) cells[cell] = value;
+            self->maker[value] = self->maker[cells[cell]];
+        }
+    }
+    return RLX_OK;
+}
+
 rlx_status rlx_emit_keys(rlx_entry_emission *self) {
     const rlx_lowered *lowered = self->lowered;
     const rlx_graph *graph = lowered->graph;
@@ -67,7 +94,7 @@ rlx_status rlx_emit_keys(rlx_entry_emission *self) {
             self->maker[step->outputs[i]] = s;
         }
     }
-    return RLX_OK;
+    return find_first_makers(self);
 }
 
 /* Collects what needs scratch: roots, then workspaces. */
