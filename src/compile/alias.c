@@ -96,9 +96,14 @@ static bool try_view(aliaser *self, const rlx_lowered_step *step, uint32_t outpu
     return true;
 }
 
-static bool same_place(const rlx_storage *a, const rlx_storage *b, uint32_t rank) {
-    if (a->root != b->root || a->byte_offset != b->byte_offset) return false;
-    return memcmp(a->strides, b->strides, rank * sizeof *a->strides) == 0;
+/* Two values that see the same elements in the same order: a part of the other one is not enough,
+ * though its strides may be equal. */
+static bool same_place(const aliaser *self, rlx_value_id a, rlx_value_id b) {
+    const rlx_storage *first = &self->self->storages[a], *second = &self->self->storages[b];
+    const rlx_shape *shape = &type_of(self, a)->shape;
+    if (first->root != second->root || first->byte_offset != second->byte_offset) return false;
+    return rlx_shape_equal(shape, &type_of(self, b)->shape) &&
+           memcmp(first->strides, second->strides, shape->rank * sizeof *first->strides) == 0;
 }
 
 /* Whether the output may be written over input `index`: it dies here, has the same elements in
@@ -130,7 +135,7 @@ static bool can_overwrite(const aliaser *self, const rlx_lowered_step *step, uin
         if (i == index || step->inputs[i] == RLX_NONE) continue;
         const rlx_storage *other = &self->self->storages[step->inputs[i]];
         if (other->root == storage->root &&
-            !(rlx_op_may_overwrite(step->op, i) && same_place(other, storage, in->shape.rank))) {
+            !(rlx_op_may_overwrite(step->op, i) && same_place(self, step->inputs[i], input))) {
             return false;
         }
     }
