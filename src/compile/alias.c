@@ -39,8 +39,11 @@ typedef struct aliaser {
     uint32_t *root_last; /* per root: last use of all who live there */
     state_write *writes; /* of states, in order */
     uint32_t write_count;
-    uint32_t *version;    /* per value, of states: how many of the writes it has seen */
-    uint8_t *needs_plain; /* per value: a consumer takes no strides, or it is an output */
+    uint32_t *version;     /* per value, of states: how many of the writes it has seen */
+    uint8_t *needs_plain;  /* per value: a consumer takes no strides, or it is an output */
+    uint32_t *write_steps; /* all that write states, also those that are still to come */
+    rlx_value_id *written; /* the state of each of them */
+    uint32_t write_step_count;
     bool has_views, has_in_place;
 } aliaser;
 
@@ -64,8 +67,35 @@ static rlx_status own_memory(aliaser *self, rlx_value_id value) {
     return RLX_OK;
 }
 
-/* The view through which the step's output sees its input, if it may be one. */
-static bool try_view(aliaser *self, const rlx_lowered_step *step, uint32_t output) {
+static rlx_status find_writes(aliaser *self) {
+    const rlx_lowered *lowered = self->self;
+    uint64_t steps = lowered->steps.count + 1u;
+    RLX_TRY(rlx_scratch_array(lowered->scratch, steps, sizeof *self->write_steps,
+                              (void **)&self->write_steps));
+    RLX_TRY(
+        rlx_scratch_array(lowered->scratch, steps, sizeof *self->written, (void **)&self->written));
+    for (uint32_t s = 0; s < lowered->steps.count; s++) {
+        const rlx_lowered_step *step = &lowered->steps.items[s];
+        if (step->kind == RLX_STEP_JUMP || step->op != RLX_OP_STATE_WRITE) continue;
+        self->write_steps[self->write_step_count] = s;
+        self->written[self->write_step_count++] = rlx_view_root(self->graph, step->inputs[0]);
+    }
+    return RLX_OK;
+}
+
+/* Whether a state changes while a view of it, made at step s, is still looked at. */
+static bool changes_under(const aliaser *self, rlx_value_id state, uint32_t s, rlx_value_id view) {
+    if (self->graph->values.items[state].kind != RLX_VALUE_STATE) return false;
+    for (uint32_t i = 0; i < self->write_step_count; i++) {
+        uint32_t at = self->write_steps[i];
+        if (self->written[i] == state && at > s && at <= self->self->family_use[view]) return true;
+    }
+    return false;
+}
+
+/* The view through which output `output` of step s sees its input, if it may be one. */
+static bool try_view(aliaser *self, uint32_t s, uint32_t output) {
+    const rlx_lowered_step *step = &self->self->steps.items[s];
     rlx_value_id from = step->inputs[0], to = step->outputs[output];
     const rlx_storage *source = &self->self->storages[from];
     const rlx_type *in_type = type_of(self, from), *out_type = type_of(self, to);
@@ -75,6 +105,7 @@ static bool try_view(aliaser *self, const rlx_lowered_step *step, uint32_t outpu
     const rlx_dtype_row *row = rlx_dtype_row_of(in_type->dtype);
     int64_t offset = 0;
     if ((!self->has_views && !step->must_alias) || in_type->dtype != out_type->dtype) return false;
+    if (changes_under(self, source->root, s, to)) return false;
     memcpy(in.dims, in_type->shape.dims, sizeof in.dims);
     memcpy(in.strides, source->strides, sizeof in.strides);
     memcpy(out.dims, out_type->shape.dims, sizeof out.dims);
@@ -231,7 +262,8 @@ static rlx_status place_output(aliaser *self, rlx_lowered_step *step, uint32_t s
 }
 
 /* View ops: elided when all wanted outputs are views; else the op runs and copies. */
-static bool elide_view(aliaser *self, rlx_lowered_step *step) {
+static bool elide_view(aliaser *self, uint32_t s) {
+    rlx_lowered_step *step = &self->self->steps.items[s];
     if ((rlx_op_info_of(step->op)->flags & RLX_OPF_VIEW) == 0) return false;
     for (uint32_t i = 0; i < step->output_count; i++) {
         if (step->outputs[i] == RLX_NONE) continue;
@@ -239,7 +271,7 @@ static bool elide_view(aliaser *self, rlx_lowered_step *step) {
             self->planned[step->outputs[i]].root != RLX_NONE) {
             return false;
         }
-        if (!try_view(self, step, i)) {
+        if (!try_view(self, s, i)) {
             for (uint32_t k = 0; k < i; k++) { /* take the others back */
                 if (step->outputs[k] != RLX_NONE) {
                     self->self->storages[step->outputs[k]].root = RLX_NONE;
@@ -257,7 +289,7 @@ static rlx_status place_step(aliaser *self, uint32_t s) {
     if (step->kind == RLX_STEP_JUMP) return RLX_OK;
     RLX_TRY(check_versions(self, step));
     if (step->op == RLX_OP_STATE_WRITE) return place_state_write(self, step);
-    if (elide_view(self, step)) return RLX_OK;
+    if (elide_view(self, s)) return RLX_OK;
     for (uint32_t i = 0; i < step->output_count; i++)
         RLX_TRY(place_output(self, step, s, i));
     return RLX_OK;
@@ -308,6 +340,7 @@ rlx_status rlx_lower_alias(rlx_lowered *lowered) {
     for (uint32_t v = 0; v < values; v++)
         lowered->storages[v].root = RLX_NONE;
     find_plain_needs(&self);
+    RLX_TRY(find_writes(&self));
     RLX_TRY(place_leaves(&self));
     for (uint32_t s = 0; s < lowered->steps.count; s++)
         RLX_TRY(place_step(&self, s));

@@ -196,12 +196,27 @@ static void a_state_is_not_read_as_it_was_before_a_write(void **state) {
                                                   "input x : f32[2, 3]\n"
                                                   "state k : f32[4, 3]\n"
                                                   "const zero : i64[] = [0]\n"
-                                                  "old = slice(k) starts=[0] ends=[2] axes=[0]\n"
                                                   "k1, n = state_write(k, x, zero) axis=0\n"
-                                                  "s = add(old, x)\n"
+                                                  "s = relu(k)\n"
                                                   "output s\n",
                                                   NULL, &program));
     assert_error_has("reads state 'k' as it was before an earlier node wrote it");
+}
+
+static void a_view_of_a_state_is_kept_over_a_write(void **state) {
+    static const float sum[] = {2, 4, 6, 8, 10, 12};
+    const float *expected[] = {sum};
+    (void)state;
+    check("rlx 1\n"
+          "input x : f32[2, 3]\n"
+          "state k : f32[4, 3]\n"
+          "const zero : i64[] = [0]\n"
+          "old = slice(k) starts=[0] ends=[2] axes=[0]\n"
+          "twice = add(x, x)\n"
+          "k1, n = state_write(k, twice, zero) axis=0\n"
+          "s = add(old, twice)\n"
+          "output s\n",
+          1, expected, (uint64_t[]){6});
 }
 
 static void outputs_may_be_inputs_weights_and_states(void **state) {
@@ -300,6 +315,7 @@ int main(void) {
         cmocka_unit_test(a_state_keeps_rows_between_runs),
         cmocka_unit_test(rows_may_be_a_view_of_their_own_state),
         cmocka_unit_test(a_state_is_not_read_as_it_was_before_a_write),
+        cmocka_unit_test(a_view_of_a_state_is_kept_over_a_write),
         cmocka_unit_test(outputs_may_be_inputs_weights_and_states),
         cmocka_unit_test(a_product_does_not_overwrite_what_it_multiplies),
         cmocka_unit_test(parts_of_a_concat_may_be_used_elsewhere),

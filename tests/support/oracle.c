@@ -194,6 +194,11 @@ static rlx_status run_kernel(const rlx_kernel *kernel, rlx_kernel_args *args) {
     return RLX_FAIL(RLX_FAULT, "%s: %" PRId64, codes[fault.code], fault.value);
 }
 
+static size_t bytes_of(const rlx_test_oracle *oracle, rlx_value_id id) {
+    uint64_t bytes = 0;
+    return rlx_type_bytes(&value_of(oracle, id)->type, &bytes) == RLX_OK ? (size_t)bytes : 0;
+}
+
 static rlx_status run_plain(rlx_test_oracle *oracle, rlx_node_id id, const rlx_node *node) {
     const rlx_kernel *kernel = rlx_ref_kernel(node->op);
     rlx_tensor *tensors = calloc(node->input_count + node->output_count + 1u, sizeof *tensors);
@@ -204,6 +209,13 @@ static rlx_status run_plain(rlx_test_oracle *oracle, rlx_node_id id, const rlx_n
         status = tensor_of(oracle, node->inputs[i], RLX_NONE, &tensors[i]);
     for (uint32_t i = 0; i < node->output_count && status == RLX_OK; i++)
         status = tensor_of(oracle, node->outputs[i], id, &tensors[node->input_count + i]);
+    void *rows = NULL; /* rows that are the state itself, as they were before the write */
+    if (status == RLX_OK && node->op == RLX_OP_STATE_WRITE && tensors[1].data == tensors[0].data) {
+        rows = malloc(bytes_of(oracle, node->inputs[1]) + 1);
+        if (rows == NULL) status = RLX_FAIL(RLX_OUT_OF_MEMORY, "rows");
+        if (rows != NULL) memcpy(rows, tensors[1].data, bytes_of(oracle, node->inputs[1]));
+        tensors[1].data = rows;
+    }
     if (status == RLX_OK) {
         rlx_kernel_args args = {.op = node->op,
                                 .step = id,
@@ -214,6 +226,7 @@ static rlx_status run_plain(rlx_test_oracle *oracle, rlx_node_id id, const rlx_n
                                 .out_count = node->output_count};
         status = run_kernel(kernel, &args);
     }
+    free(rows);
     free(tensors);
     return status;
 }
@@ -225,11 +238,6 @@ static void pass_state(rlx_test_oracle *oracle, const rlx_node *node) {
     if (oracle->is_owned[out]) free(oracle->data[out]);
     oracle->is_owned[out] = false;
     oracle->data[out] = oracle->data[node->inputs[0]];
-}
-
-static size_t bytes_of(const rlx_test_oracle *oracle, rlx_value_id id) {
-    uint64_t bytes = 0;
-    return rlx_type_bytes(&value_of(oracle, id)->type, &bytes) == RLX_OK ? (size_t)bytes : 0;
 }
 
 static void copy_value(rlx_test_oracle *oracle, rlx_value_id to, rlx_value_id from) {
