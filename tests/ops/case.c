@@ -36,7 +36,7 @@ rlx_status rlx_case_open(const char *folder, rlx_case *out_case) {
     snprintf(self.folder, sizeof self.folder, "%s", folder);
     (void)read_line(&self, "error", self.error, sizeof self.error);
     if (read_line(&self, "tolerance", line, sizeof line)) {
-        self.has_tolerance = sscanf(line, "%lf %lf", &self.absolute, &self.relative) == 2;
+        self.has_tolerance = sscanf(line, "%lf %lf", &self.relative, &self.absolute) == 2;
         if (!self.has_tolerance)
             return RLX_FAIL(RLX_PARSE, "%s/tolerance: expected two numbers", folder);
     }
