@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random models that are hard on the planner, compiled in every manner, against the oracle.
+ *
+ *     test_session_random [FIRST COUNT]     other seeds, to look for more
+ */
+#include "session/random_model.h"
+#include "session/subject.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint64_t first_seed = 1, seed_count = 300;
+
+static bool agrees(subject *self, const outcome *expected, const manner *how) {
+    outcome actual;
+    char what[96];
+    snprintf(what, sizeof what, "oracle and passes off %llx%s%s",
+             (unsigned long long)how->disabled_passes, how->without_reuse ? ", no reuse" : "",
+             how->poison ? ", poison" : "");
+    subject_run(self, how, &actual);
+    bool is_good = outcomes_close(self, expected, &actual, what);
+    outcome_free(&actual);
+    return is_good;
+}
+
+static bool check_model(rlx_device *device, uint64_t seed) {
+    char name[32];
+    char *text = random_model(seed);
+    rlx_test_random random = rlx_test_seed(seed ^ 0x5eed);
+    uint64_t all = subject_all_passes();
+    const manner manners[] = {
+        {.device = device, .poison = true},
+        {.device = device, .without_reuse = true},
+        {.device = device, .disabled_passes = all},
+        {.device = device, .poison = true, .disabled_passes = rlx_test_next(&random) & all},
+        {.device = device,
+         .poison = true,
+         .disabled_passes = UINT64_C(1) << rlx_test_below(&random, rlx_pass_count())},
+    };
+    subject self;
+    outcome expected;
+    bool is_good = true;
+    snprintf(name, sizeof name, "random %u", (unsigned)seed);
+    subject_open_text(&self, name, text);
+    subject_run_oracle(&self, &expected);
+    for (size_t i = 0; i < sizeof manners / sizeof *manners && is_good; i++)
+        is_good = agrees(&self, &expected, &manners[i]);
+    if (!is_good) fprintf(stderr, "%s\n", text); /* longer than cmocka prints */
+    outcome_free(&expected);
+    subject_close(&self);
+    free(text);
+    return is_good;
+}
+
+static void random_models_agree_with_the_oracle(void **state) {
+    rlx_device *device = subject_device("cpu", 2);
+    unsigned bad = 0;
+    (void)state;
+    for (uint64_t seed = first_seed; seed < first_seed + seed_count && bad < 3; seed++)
+        bad += !check_model(device, seed);
+    rlx_device_release(device);
+    assert_int_equal(bad, 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_models_agree_with_the_oracle)};
+    if (argc > 2) {
+        first_seed = strtoull(argv[1], NULL, 10);
+        seed_count = strtoull(argv[2], NULL, 10);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
