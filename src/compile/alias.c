@@ -123,7 +123,7 @@ static bool try_view(aliaser *self, uint32_t s, uint32_t output) {
         source->byte_offset + offset / (int64_t)row->block_elements * (int64_t)row->block_bytes;
     memcpy(storage.strides, out.strides, sizeof storage.strides);
     attach(self, to, &storage);
-    self->version[to] = self->version[from];
+    self->version[to] = self->write_count; /* what it sees is what is there now */
     return true;
 }
 
