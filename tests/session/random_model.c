@@ -15,10 +15,13 @@ typedef struct item {
     int64_t dims[4];
 } item;
 
+/* A state is read as what its last write gave. What a block wrote is read by the state's own name
+ * after it, unless the block around had written too: then nothing names it. */
+enum { BY_NAME = -1, NAMELESS = -2 };
 typedef struct state_of {
-    int name;        /* of the state */
-    int latest;      /* value that the last write in the main block gave; -1: the state itself */
-    bool is_blocked; /* written in blocks, and so read by its own name only */
+    int name;
+    int latest; /* value that the last write gave, BY_NAME or NAMELESS */
+    uint32_t writes;
 } state_of;
 
 typedef struct maker {
@@ -283,43 +286,46 @@ static void make_pad(maker *self) {
     put(self, "pad(v%d) pads=[0, 1, 0, 1] value=0.5\n", x.name);
 }
 
-/* A state reads as what its last write gave, or by name where blocks write it. */
-static void make_state_read(maker *self) {
-    if (self->state_count == 0) return;
-    state_of *state = &self->states[below(self, self->state_count)];
-    static const char *const ops[] = {"identity", "relu", "slice", "reshape"};
-    uint32_t kind = below(self, 4);
-    bool is_latest = state->latest >= 0 && !state->is_blocked;
-    if (is_latest && self->depth > 0) return;
-    if (is_latest) kind = 1; /* has an extent: whole it can only be computed with */
-    if (is_latest) return;
-    item y = {.rank = 2, .dims = {4, 3}};
-    if (kind == 2) y.dims[0] = 2;
-    if (kind == 3) y = (item){.rank = 1, .dims = {12}};
-    define(self, y);
-    put(self, "%s(s%d)%s\n", ops[kind], state->name,
-        kind == 2   ? " starts=[1] ends=[3]"
-        : kind == 3 ? " shape=[12]"
-                    : "");
+static void put_state(maker *self, const state_of *state) {
+    put(self, state->latest == BY_NAME ? "s%d" : "v%d",
+        state->latest == BY_NAME ? state->name : state->latest);
 }
 
-/* Rows of a [4, 3] state: anything of three columns. */
+static void make_state_read(maker *self) {
+    static const char *const ops[] = {"identity", "relu", "slice", "reshape"};
+    static const char *const attrs[] = {"", "", " starts=[1] ends=[3]", " shape=[12]"};
+    if (self->state_count == 0) return;
+    const state_of *state = &self->states[below(self, self->state_count)];
+    uint32_t kind = below(self, 4);
+    if (state->latest == NAMELESS) return;
+    item y = {.rank = 2, .dims = {kind == 2 ? 2 : 4, 3}};
+    if (kind == 3) y = (item){.rank = 1, .dims = {12}};
+    define(self, y);
+    put(self, "%s(", ops[kind]);
+    put_state(self, state);
+    put(self, ")%s\n", attrs[kind]);
+}
+
+/* Rows of a [4, 3] state: anything of three columns, now and then the state itself. */
 static void make_state_write(maker *self) {
     if (self->state_count == 0) return;
     state_of *state = &self->states[below(self, self->state_count)];
-    if (state->is_blocked != (self->depth > 0)) return;
-    for (uint32_t i = self->count; i-- > 0;) {
+    for (uint32_t i = self->count; i-- > 0 && state->latest != NAMELESS;) {
         item rows = self->items[i];
         if (rows.rank != 2 || rows.dims[1] != 3 || rows.dims[0] > 4 || below(self, 3) == 0)
             continue;
         int written = self->next++, length = self->next++;
         put(self, "v%d, v%d = state_write(", written, length);
-        put(self, state->latest >= 0 ? "v%d" : "s%d",
-            state->latest >= 0 ? state->latest : state->name);
-        put(self, ", v%d, at%u) wrap=true\n", rows.name, below(self, 3));
-        if (self->depth == 0) state->latest = written;
-        item whole = {.name = written, .rank = 2, .dims = {4, 3}};
-        if (self->depth == 0 && below(self, 2) == 0) unary(self, whole);
+        put_state(self, state);
+        put(self, ", ");
+        if (below(self, 8) == 0) {
+            put_state(self, state);
+        } else {
+            put(self, "v%d", rows.name);
+        }
+        put(self, ", at%u) wrap=true\n", below(self, 3));
+        state->latest = written;
+        state->writes++;
         return;
     }
 }
@@ -337,6 +343,21 @@ static int shaped_like(maker *self, item x) {
     return x.name;
 }
 
+static void enter_block(maker *self, state_of *out_states) {
+    memcpy(out_states, self->states, sizeof self->states);
+    self->depth++;
+}
+
+static void leave_block(maker *self, const state_of *states, uint32_t outside) {
+    for (uint32_t i = 0; i < self->state_count; i++) {
+        bool is_written = self->states[i].writes != states[i].writes;
+        self->states[i].latest =
+            is_written && states[i].latest != BY_NAME ? NAMELESS : states[i].latest;
+    }
+    self->count = outside;
+    self->depth--;
+}
+
 /* What blocks define ends with them. */
 static void make_branch(maker *self) {
     item x = pick(self), y = pick(self);
@@ -344,14 +365,14 @@ static void make_branch(maker *self) {
     int a = self->next++, b = self->next++;
     put(self, "v%d, v%d = if(c%u) {\n", a, b, below(self, 2));
     uint32_t outside = self->count;
-    self->depth++;
     for (uint32_t branch = 0; branch < 2; branch++) {
+        state_of states[MOST_STATES];
+        enter_block(self, states);
         make_some(self, 1 + below(self, 4));
         put(self, "yield v%d, v%d\n%s\n", shaped_like(self, x), shaped_like(self, y),
             branch == 0 ? "} else {" : "}");
-        self->count = outside;
+        leave_block(self, states, outside);
     }
-    self->depth--;
     x.name = a;
     y.name = b;
     self->items[self->count++] = x;
@@ -361,6 +382,7 @@ static void make_branch(maker *self) {
 /* Carries two or three values of one shape, which may change places, and stacks one. */
 static void make_loop(maker *self) {
     item x = pick(self), carried[3] = {x, x, x};
+    state_of states[MOST_STATES];
     uint32_t count = 2 + below(self, 2), outside = self->count;
     if (self->depth == MOST_DEPTH || self->count + 60 > MOST_VALUES || elements(&x) > 24) return;
     int outputs = self->next, stacked = outputs + (int)count, trips = stacked + 1;
@@ -377,14 +399,13 @@ static void make_loop(maker *self) {
         self->items[self->count++] = carried[i];
     }
     put(self, ") {\n");
-    self->depth++;
+    enter_block(self, states);
     make_some(self, 1 + below(self, 5));
     put(self, "yield yes");
     for (uint32_t i = 0; i < count; i++)
         put(self, ", v%d", shaped_like(self, x));
     put(self, ", v%d\n}\n", shaped_like(self, x));
-    self->depth--;
-    self->count = outside;
+    leave_block(self, states, outside);
     for (uint32_t i = 0; i < count; i++) {
         x.name = outputs + (int)i;
         self->items[self->count++] = x;
@@ -418,7 +439,7 @@ static void make_head(maker *self) {
     self->state_count = below(self, MOST_STATES);
     for (uint32_t i = 0; i < self->state_count; i++) {
         put(self, "state s%u : f32[4, 3]\n", i);
-        self->states[i] = (state_of){(int)i, -1, below(self, 2) == 0};
+        self->states[i] = (state_of){.name = (int)i, .latest = BY_NAME};
     }
 }
 
