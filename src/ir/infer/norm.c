@@ -83,8 +83,8 @@ static rlx_status check_attention_dtypes(const rlx_infer *infer) {
     return RLX_OK;
 }
 
-/* q [B][Hq][S][D], k [B][Hk][T][D], v [B][Hk][T][Dv]. Caches of k and v are written by two nodes, so
- * their extents may be two values. */
+/* q [B][Hq][S][D], k [B][Hk][T][D], v [B][Hk][T][Dv]. Caches of k and v are written by two nodes,
+ * so their extents may be two values. */
 static rlx_status check_attention_dims(const rlx_infer *infer) {
     const rlx_type *q = infer->in[0], *k = infer->in[1], *v = infer->in[2];
     char text[3][TEXT_BYTES];
