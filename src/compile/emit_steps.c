@@ -2,6 +2,8 @@
 /* Steps, ports and stretches of an entry. */
 #include "compile/emit.h"
 
+#include "base/size.h"
+
 static rlx_status push_operands(rlx_entry_emission *self, const rlx_lowered_step *step,
                                 rlx_plan_step *out) {
     rlx_plan *plan = self->plan;
@@ -78,11 +80,12 @@ static rlx_status prepare_workspace(rlx_entry_emission *self, uint32_t s) {
     const rlx_lowered_step *step = &self->lowered->steps.items[s];
     uint64_t bytes = step->choice.workspace_bytes;
     if (bytes == 0) return RLX_OK;
-    bytes = (bytes + self->plan->alignment - 1) / self->plan->alignment * self->plan->alignment;
-    rlx_plan_buffer buffer = {.segment = RLX_SEGMENT_SOURCE,
-                              .entry = RLX_NONE,
-                              .bytes = bytes * self->plan->workers,
-                              .last_step = UINT32_MAX};
+    if (!rlx_align_u64(bytes, self->plan->alignment, &bytes) ||
+        !rlx_mul_u64(bytes, self->plan->workers, &bytes)) {
+        return RLX_FAIL(RLX_OUT_OF_BOUNDS, "the workspace of a step wraps");
+    }
+    rlx_plan_buffer buffer = {
+        .segment = RLX_SEGMENT_SOURCE, .entry = RLX_NONE, .bytes = bytes, .last_step = UINT32_MAX};
     self->workspaces[s] = self->plan->buffers.count;
     return rlx_vec_push(self->plan->allocator, &self->plan->buffers, buffer);
 }

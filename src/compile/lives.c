@@ -89,8 +89,11 @@ static rlx_status find_lower_bound(rlx_lowered *self) {
     for (uint32_t s = 0; s < self->steps.count; s++) {
         const rlx_lowered_step *step = &self->steps.items[s];
         if (step->is_elided || step->is_prepare || step->kind == RLX_STEP_JUMP) continue;
-        uint64_t bytes = step->choice.workspace_bytes * self->target->workers;
-        starts[self->emitted[s]] += bytes;
+        uint64_t bytes, *start = &starts[self->emitted[s]];
+        if (!rlx_mul_u64(step->choice.workspace_bytes, self->target->workers, &bytes) ||
+            !rlx_add_u64(*start, bytes, start)) {
+            return RLX_FAIL(RLX_OUT_OF_BOUNDS, "the model needs more than 2^64 bytes");
+        }
         stops[self->emitted[s] + 1] += bytes;
     }
     for (uint32_t s = 0; s <= end; s++) {

@@ -3,6 +3,7 @@
 #ifndef RLX_REF_ACCESS_H
 #define RLX_REF_ACCESS_H
 
+#include "base/size.h"
 #include "ir/dtype.h"
 #include "ir/tensor.h"
 
@@ -39,6 +40,12 @@ double rlx_ref_round_to(rlx_dtype dtype, double value);
 static inline int64_t rlx_ref_divide_up(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
+/* Bytes of a workspace. What wraps is UINT64_MAX, which no plan has room for. */
+static inline uint64_t rlx_ref_bytes(uint64_t count, uint64_t size) {
+    uint64_t bytes;
+    return rlx_mul_u64(count, size, &bytes) ? bytes : UINT64_MAX;
+}
+
 /* The product, or a very large number where it would wrap: sizes of things that need not exist (an
  * empty tensor may have one huge dim). */
 static inline int64_t rlx_ref_cost(int64_t a, int64_t b) {

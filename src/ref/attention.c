@@ -110,7 +110,7 @@ static uint64_t attention_workspace(const rlx_kernel_args *args) {
     attention at = make_attention(args);
     uint64_t bytes = at.q->dtype == RLX_DTYPE_F64 ? sizeof(double) : sizeof(float);
     if (attention_items(args) == 0) return 0;
-    return (uint64_t)(ROWS + 1) * (uint64_t)(at.depth + at.width) * bytes;
+    return rlx_ref_bytes((uint64_t)at.depth + (uint64_t)at.width, (ROWS + 1) * bytes);
 }
 
 /* A rotation of the pairs of one position. */

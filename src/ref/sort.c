@@ -115,7 +115,7 @@ static int64_t top_k_item_cost(const rlx_kernel_args *args) {
 
 static uint64_t top_k_workspace(const rlx_kernel_args *args) {
     const rlx_top_k_attrs *attrs = args->attrs;
-    return top_k_items(args) == 0 ? 0 : (uint64_t)attrs->k * sizeof(candidate);
+    return top_k_items(args) == 0 ? 0 : rlx_ref_bytes((uint64_t)attrs->k, sizeof(candidate));
 }
 
 static void run_cumsum(const rlx_kernel_args *args, int64_t begin, int64_t end) {

@@ -3,14 +3,21 @@
  * functions of the level; opens nothing, so plans can be made for a CPU that is not here. */
 #include "backend/cpu/cpu.h"
 
+#include "base/size.h"
 #include "ir/chain.h"
 
 #include <stdio.h>
 
+/* Products of counts. What is too much to count stays at 2^63 - 1. */
+static uint64_t times(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return rlx_mul_u64(a, b, &product) && product < INT64_MAX ? product : INT64_MAX;
+}
+
 static uint64_t elements(const rlx_tensor *tensor) {
     uint64_t count = 1;
     for (uint32_t i = 0; i < tensor->rank; i++)
-        count *= (uint64_t)tensor->dims[i];
+        count = times(count, (uint64_t)tensor->dims[i]);
     return count;
 }
 
@@ -27,15 +34,16 @@ static uint64_t inner(const rlx_target_query *query) {
 static uint64_t per_first(const rlx_tensor *weight) {
     uint64_t count = 1;
     for (uint32_t i = 1; i < weight->rank; i++)
-        count *= (uint64_t)weight->dims[i];
+        count = times(count, (uint64_t)weight->dims[i]);
     return count;
 }
 
 static uint64_t attention_flops(const rlx_target_query *query) {
     const rlx_tensor *k = &query->in[1], *v = &query->in[2];
     if (query->in[0].rank < 1 || k->rank < 2 || v->rank < 1) return 0;
-    return 2 * (elements(&query->in[0]) * (uint64_t)k->dims[k->rank - 2] +
-                elements(&query->out[0]) * (uint64_t)k->dims[k->rank - 2]);
+    uint64_t scores = times(elements(&query->in[0]), (uint64_t)k->dims[k->rank - 2]);
+    uint64_t sums = times(elements(&query->out[0]), (uint64_t)k->dims[k->rank - 2]);
+    return times(2, scores + sums);
 }
 
 /* A multiply and an add count as two. Rough for all but the dense ops. */
@@ -45,16 +53,16 @@ static uint64_t estimate_flops(const rlx_target_query *query) {
         query->out_count == 0 || query->out[0].data == NULL ? 0 : elements(&query->out[0]);
     switch (query->op) {
     case RLX_OP_MATMUL:
-        return 2 * out * inner(query);
+        return times(2, times(out, inner(query)));
     case RLX_OP_CONV:
-        return 2 * out * per_first(&query->in[1]);
+        return times(2, times(out, per_first(&query->in[1])));
     case RLX_OP_CONV_TRANSPOSE:
-        return 2 * in * per_first(&query->in[1]);
+        return times(2, times(in, per_first(&query->in[1])));
     case RLX_OP_ATTENTION:
         return attention_flops(query);
     case RLX_OP_CHAIN: {
         const rlx_chain_attrs *attrs = query->attrs;
-        return out * (attrs->code.count / RLX_CHAIN_WORDS);
+        return times(out, attrs->code.count / RLX_CHAIN_WORDS);
     }
     default:
         return in > out ? in : out;
@@ -80,9 +88,10 @@ static rlx_target_choice cpu_choose(const rlx_target *target, const rlx_target_q
     choice.kernel = kernel->name;
     choice.reason = kernel == rlx_ref_kernel(query->op) ? "scalar C" : level->name;
     if (kernel->workspace_bytes != NULL) {
-        /* Whole cache lines: each worker's part is aligned and nobody shares a line. */
-        choice.workspace_bytes = (kernel->workspace_bytes(&args) + RLX_PLAN_ALIGNMENT - 1) /
-                                 RLX_PLAN_ALIGNMENT * RLX_PLAN_ALIGNMENT;
+        /* Whole cache lines: each worker's part is aligned and nobody shares a line. What wraps
+         * stays as it is and is refused where offsets are made. */
+        choice.workspace_bytes = kernel->workspace_bytes(&args);
+        (void)rlx_align_u64(choice.workspace_bytes, RLX_PLAN_ALIGNMENT, &choice.workspace_bytes);
     }
     choice.flops = estimate_flops(query);
     return choice;
