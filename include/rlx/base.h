@@ -74,8 +74,8 @@ RLX_API const char *rlx_last_error(void);
 RLX_API const rlx_error_detail *rlx_last_error_detail(void);
 
 /* Where memory comes from. `allocate` returns NULL when it cannot; `alignment` is a power of two.
- * The functions may be called from any thread. Objects keep a copy of this struct; `user` must
- * outlive them. */
+ * The functions may be called from any thread. The struct and `user` must outlive every object that
+ * was made with them; only where a header says "copied" the struct itself may go before. */
 typedef struct rlx_allocator {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory);

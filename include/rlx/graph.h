@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Building a model: a graph of values (tensors) and nodes (ops).
  *
+ *     rlx_graph_create(NULL, &graph);
+ *     rlx_graph_add_input(graph, "x", RLX_DTYPE_F32, (rlx_shape){2, {1, 8}}, &x);
+ *     rlx_graph_add_unary(graph, RLX_OP_RELU, x, &y);
+ *     rlx_graph_add_output(graph, y, "y");
+ *     rlx_session_create(NULL, graph, &session);
+ *
  * A graph is used by one thread at a time. Ids are dense integers of one graph. An `add` call
  * checks arity, attributes and, once all input shapes are known numbers, dtypes and shapes; what
  * hangs on a symbolic dim is checked when a compile has bound it. A failed call leaves the graph as
- * it was. */
+ * it was. Errors, unless a function says more: RLX_INVALID_ARGUMENT (a null pointer, a number that
+ * is no dtype, op or attribute value), RLX_NOT_FOUND (an id or name that the graph does not have),
+ * RLX_INVALID_GRAPH (a rule is broken: the text names the node, the rule and the types),
+ * RLX_UNSUPPORTED (correct, but not in this version), RLX_OUT_OF_MEMORY. */
 #ifndef RLX_GRAPH_H
 #define RLX_GRAPH_H
 
@@ -16,14 +25,21 @@ RLX_BEGIN_DECLS
 typedef struct rlx_graph rlx_graph;
 typedef uint32_t rlx_node_id;
 
-/* `allocator` may be NULL. The graph is owned by the caller. */
+/* `allocator` may be NULL (the default), else it outlives the graph. The graph is owned by the
+ * caller, until rlx_session_create consumes it. */
 RLX_CALL rlx_status rlx_graph_create(const rlx_allocator *allocator, rlx_graph **out_graph);
-RLX_API void rlx_graph_destroy(rlx_graph *graph);
+RLX_API void rlx_graph_destroy(rlx_graph *graph); /* NULL is allowed */
 
-/* The dim that stands for a named size ("batch"); the same name gives the same dim. */
+/* The dim that stands for a named size ("batch"); the same name gives the same dim. It goes into a
+ * shape like a number, and gets its value when the model is compiled (rlx_binding). */
 RLX_CALL rlx_status rlx_graph_symbol(rlx_graph *graph, const char *name, int64_t *out_dim);
 
-/* Names are copied. A name must be new in the graph; NULL or "" gives a made-up one ("%12"). */
+/* Values that no node computes: inputs, parameters, constants, states. Names are copied. A name
+ * must be new in the graph; NULL or "" gives a made-up one ("%12").
+ *
+ * A parameter's `source` may be NULL: enough for a plan, not for a program. Its size must be that
+ * of the value (RLX_LENGTH_MISMATCH). Memory is borrowed until a program was created; files are
+ * opened then. */
 RLX_CALL rlx_status rlx_graph_add_input(rlx_graph *graph, const char *name, rlx_dtype dtype,
                                         rlx_shape shape, rlx_value_id *out_value);
 RLX_CALL rlx_status rlx_graph_add_parameter(rlx_graph *graph, const char *name, rlx_dtype dtype,
@@ -36,10 +52,11 @@ RLX_CALL rlx_status rlx_graph_add_constant(rlx_graph *graph, const char *name, r
 RLX_CALL rlx_status rlx_graph_add_state(rlx_graph *graph, const char *name, rlx_dtype dtype,
                                         rlx_shape shape, rlx_value_id *out_value);
 
-/* Gives a value another name, for messages, plans and lookups. */
+/* Gives a value another name, for messages, plans and lookups. RLX_INVALID_GRAPH: it is taken. */
 RLX_CALL rlx_status rlx_graph_rename(rlx_graph *graph, rlx_value_id value, const char *name);
 
-/* Makes a value an output of the model under `name` (NULL: the value's own name). */
+/* Makes a value an output of the model under `name` (NULL: the value's own name). One value may be
+ * several outputs. RLX_INVALID_GRAPH: the value belongs to a block, or the name is taken. */
 RLX_CALL rlx_status rlx_graph_add_output(rlx_graph *graph, rlx_value_id value, const char *name);
 
 /* The general form of every op. `attrs` is the op's struct (NULL: all zero) and is copied.
@@ -49,7 +66,8 @@ RLX_CALL rlx_status rlx_graph_add_node(rlx_graph *graph, rlx_op op, const void *
                                        const rlx_value_id *inputs, uint32_t input_count,
                                        uint32_t output_count, rlx_value_id *out_values);
 
-/* Short forms; each adds one node with one output. */
+/* Short forms; each adds one node with one output and the op's default attributes, or those given.
+ * An output may go to the variable that held an input. */
 RLX_CALL rlx_status rlx_graph_add_unary(rlx_graph *graph, rlx_op op, rlx_value_id x,
                                         rlx_value_id *out_y);
 RLX_CALL rlx_status rlx_graph_add_binary(rlx_graph *graph, rlx_op op, rlx_value_id a,
@@ -83,7 +101,8 @@ RLX_CALL rlx_status rlx_graph_add_flow(rlx_graph *graph, rlx_op op, const void *
                                        const rlx_block_id *blocks, uint32_t block_count,
                                        uint32_t output_count, rlx_value_id *out_values);
 
-/* Looks at a value. Unknown ids give RLX_NOT_FOUND. */
+/* Looking around. Counts and names by index are for walks over the whole graph: values and nodes
+ * have the ids 0 .. count - 1. Texts are borrowed from the graph. */
 typedef struct rlx_value_info {
     const char *name; /* borrowed from the graph */
     rlx_value_kind kind;
@@ -119,7 +138,8 @@ RLX_API const char *rlx_graph_dim_symbol(const rlx_graph *graph, int64_t dim);
 RLX_API rlx_value_id rlx_graph_output(const rlx_graph *graph,
                                       uint32_t index); /* RLX_NONE past the end */
 
-/* Accepts, or names the node, the rule and the values that break it. */
+/* Accepts, or names the node, the rule and the values that break it (RLX_INVALID_GRAPH). A compile
+ * calls it first. */
 RLX_CALL rlx_status rlx_graph_verify(const rlx_graph *graph);
 
 /* The text form (docs/text-format.md); parsing it gives the same graph. The string is owned:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program: a plan, the device it runs on, and its weights in memory. Immutable and retained; any
- * number of threads may make executables of one program. */
+ * number of threads may make executables of one program. It comes from a model
+ * (rlx_session_compile), from a plan (rlx_program_create) or from a file (rlx_program_load). */
 #ifndef RLX_PROGRAM_H
 #define RLX_PROGRAM_H
 
@@ -21,8 +22,9 @@ typedef struct rlx_program_options {
 } rlx_program_options;
 
 /* Reads the weights and runs the prepare steps. `plan` is consumed; `device` is retained; `options`
- * may be NULL. RLX_MISMATCH: the plan was made for another target; RLX_IO, RLX_NOT_FOUND: a
- * weight's source, named. */
+ * may be NULL. RLX_MISMATCH: the plan was made for another kind of device (a plan for "cpu/avx2"
+ * also runs on "cpu:scalar"); RLX_IO, RLX_NOT_FOUND: a weight's source, named; RLX_FAULT: a prepare
+ * step met data that it cannot take; RLX_CANCELLED; RLX_OUT_OF_MEMORY. */
 RLX_CALL rlx_status rlx_program_create(rlx_device *device, rlx_plan *plan,
                                        const rlx_program_options *options,
                                        rlx_program **out_program);
