@@ -61,7 +61,7 @@ RLX_API uint64_t rlx_plan_arena_bytes(const rlx_plan *plan); /* weights + state 
 RLX_API uint32_t rlx_plan_slot_count(const rlx_plan *plan);
 RLX_CALL rlx_status rlx_plan_slot_at(const rlx_plan *plan, uint32_t slot, rlx_slot_info *out_info);
 RLX_CALL rlx_status rlx_plan_find_slot(const rlx_plan *plan, const char *name, uint32_t *out_slot);
-/* Entries by number; a plan has at least one. */
+/* Entries by number; what a compile made has at least one. */
 RLX_API uint32_t rlx_plan_entry_count(const rlx_plan *plan);
 RLX_CALL rlx_status rlx_plan_entry_at(const rlx_plan *plan, uint32_t entry,
                                       rlx_entry_info *out_info);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Op cases: a folder with a model and what it must give.
  *
- *     model.rlx
- *     in_0.npy, out_0.npy, ..   inputs and outputs by number, in the order of the model; of a
- * second run in_0.1.npy, out_0.1.npy, and so on: states keep what they hold data.rlx the same as
- * constants of those names ("in_0", "out_0.1") tolerance                 "relative absolute",
- * instead of those of the dtype error                     a part of the message with which building
- * or running must fail
- */
+ * - model.rlx
+ * - in_0.npy, out_0.npy, ..: inputs and outputs by number, in the order of the model. Of a second
+ *   run in_0.1.npy, out_0.1.npy, and so on: states keep what they hold.
+ * - data.rlx: the same as constants of those names ("in_0", "out_0.1").
+ * - tolerance: "relative absolute", instead of those of the dtype.
+ * - error: a part of the message with which building or running must fail. */
 #ifndef RLX_TESTS_OPS_CASE_H
 #define RLX_TESTS_OPS_CASE_H
 
