@@ -6,7 +6,7 @@
     documents_test.py SOURCE_DIR BUILD_DIR docs          docs/*.md
 
 The C and .rlx blocks of the README are the files of examples/, and the C one compiles without
-warnings against the static library. Each .rlx block of docs/ begins with a comment that names its
+warnings against the static library; its table has the verbs of the command. Each .rlx block of docs/ begins with a comment that names its
 file, parses, and prints to a text that parses to the same. Every `$ command` of a console block
 prints what stands below it.
 """
@@ -42,6 +42,14 @@ def check_example_files(root, document):
         found = [body for name, body in BLOCK.findall(text) if name == language]
         if found != [(root / path).read_text(encoding="utf-8")]:
             yield f"{document.name}: its {language} block is not {path}"
+
+
+def check_verbs(document, folder, environment):
+    """The table of commands has every verb that the command has, and no other."""
+    shown = re.findall(r"^\| `rlx (\w+)", document.read_text(encoding="utf-8"), flags=re.M)
+    _, words = run(["rlx", "--help"], folder, environment)
+    verbs = re.findall(r"^  (\w+) ", words, flags=re.M)
+    return [] if shown == verbs else [f"{document.name} lists the commands {shown}, rlx has {verbs}"]
 
 
 def check_model(body, where, folder, environment):
@@ -99,6 +107,7 @@ def main():
         documents = [root / "README.md"] if mode == "readme" else sorted((root / "docs").glob("*.md"))
         if mode == "readme":
             problems += check_example_files(root, documents[0])
+            problems += check_verbs(documents[0], folder, environment)
             problems += compile_example(root, build, sys.argv[4], folder, environment)
         for document in documents:
             problems += check_document(document, folder, environment)
