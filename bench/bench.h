@@ -5,7 +5,15 @@
 #define RLX_BENCH_BENCH_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+
+/* What this machine can do: arithmetic, reading and copying, with one thread and with all. */
+int rlx_bench_limits(FILE *out, bool json);
+
+/* Scratch bytes of well-known networks against their limits and against the lower bound. Plans
+ * only: no weight is read, nothing runs. */
+int rlx_bench_memory(FILE *out, bool json);
 
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */
@@ -16,5 +24,33 @@ void rlx_bench_head(FILE *out, bool json);
 /* One row; ratio is value / limit. A limit of 0 means there is none. */
 void rlx_bench_row(FILE *out, bool json, const char *name, double value, const char *unit,
                    double limit);
+
+/* Nanoseconds of a clock that only goes forward. */
+uint64_t rlx_bench_now_ns(void);
+
+/* Figures of one thing measured again and again. */
+enum { RLX_BENCH_TRIALS = 11, RLX_BENCH_MOST_TRIALS = 1024 };
+typedef struct rlx_bench_figures {
+    double items[RLX_BENCH_MOST_TRIALS];
+    uint32_t count;
+} rlx_bench_figures;
+double rlx_bench_least(const rlx_bench_figures *figures);
+double rlx_bench_most(const rlx_bench_figures *figures);
+double rlx_bench_median(const rlx_bench_figures *figures);
+
+/* Runs `work` on `threads` threads at once (the caller is one of them), `trials` times, and notes
+ * the work done per second: the sum of what the calls return over the time from the common start to
+ * the last one's end. False with a message when threads cannot be made. */
+typedef double (*rlx_bench_work)(void *user, uint32_t thread, uint32_t threads);
+bool rlx_bench_rates(rlx_bench_work work, void *user, uint32_t threads, uint32_t trials,
+                     rlx_bench_figures *out_rates);
+
+/* Threads that this process may use. */
+uint32_t rlx_bench_threads(void);
+
+/* The share of its processors that this process does not get, 0 to 1, as measured now. Above the
+ * limit no time can be judged. */
+#define RLX_BENCH_BUSY_LIMIT 0.1
+double rlx_bench_busy(uint32_t threads);
 
 #endif

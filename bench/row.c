@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How every benchmark prints its rows. Names are ours and need no escaping. */
+/* How every benchmark prints its rows. */
 #include "bench.h"
 
 void rlx_bench_head(FILE *out, bool json) {
@@ -7,18 +7,55 @@ void rlx_bench_head(FILE *out, bool json) {
     fputs("| name | value | unit | limit | ratio |\n|---|---|---|---|---|\n", out);
 }
 
+/* Names of steps come from model files and may hold anything. */
+static void print_json_text(FILE *out, const char *text) {
+    for (; *text != 0; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20) {
+            fprintf(out, "\\u%04x", c);
+        } else {
+            fprintf(out, c == '"' || c == '\\' ? "\\%c" : "%c", c);
+        }
+    }
+}
+
+static void print_table_text(FILE *out, const char *text) {
+    for (; *text != 0; text++) {
+        unsigned char c = (unsigned char)*text;
+        fprintf(out, c == '|' ? "\\%c" : "%c", c < 0x20 ? ' ' : c);
+    }
+}
+
+/* Counts of bytes are shown whole. */
+static void print_number(FILE *out, double value) {
+    fprintf(out, value >= 1000.0 && value < 1e15 ? " | %.0f" : " | %.4g", value);
+}
+
+static void print_json(FILE *out, const char *name, double value, const char *unit, double limit,
+                       double ratio) {
+    fputs("{\"name\": \"", out);
+    print_json_text(out, name);
+    fprintf(out, "\", \"value\": %.10g, \"unit\": \"%s\", \"limit\": %.10g, \"ratio\": %.4f}\n",
+            value, unit, limit, ratio);
+}
+
 void rlx_bench_row(FILE *out, bool json, const char *name, double value, const char *unit,
                    double limit) {
     double ratio = limit > 0.0 ? value / limit : 0.0;
     if (json) {
-        fprintf(out,
-                "{\"name\": \"%s\", \"value\": %.10g, \"unit\": \"%s\", \"limit\": %.10g, "
-                "\"ratio\": %.4f}\n",
-                name, value, unit, limit, ratio);
-    } else if (limit > 0.0) {
-        fprintf(out, "| %s | %.7g | %s | %.7g | %.3f |\n", name, value, unit, limit, ratio);
+        print_json(out, name, value, unit, limit, ratio);
+        fflush(out);
+        return;
+    }
+    fputs("| ", out);
+    print_table_text(out, name);
+    print_number(out, value);
+    fprintf(out, " | %s", unit);
+    if (limit > 0.0) {
+        print_number(out, limit);
+        fprintf(out, " | %.3f |\n", ratio);
     } else {
-        fprintf(out, "| %s | %.7g | %s | - | - |\n", name, value, unit);
+        fputs(" | - | - |\n", out);
     }
     fflush(out);
 }

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Probes for x86-64: AVX2 with FMA, and AVX-512. Each function names the instructions it uses, so
+ * that the rest of the program runs anywhere. */
+#include "probe.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+/* Twelve sums: more than latency times units of any core, fewer than there are registers. They
+ * start from different numbers, or the compiler would keep only one. */
+#define TWELVE(use) \
+    use(0) use(1) use(2) use(3) use(4) use(5) use(6) use(7) use(8) use(9) use(10) use(11)
+#define AVX2   __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f")))
+
+AVX2 static double avx2_multiply_add(uint64_t rounds) {
+    __m256 x = _mm256_set1_ps(0.999F), y = _mm256_set1_ps(1e-6F), sum = _mm256_setzero_ps();
+    volatile float sink;
+#define START(n) __m256 s##n = _mm256_set1_ps(n);
+#define STEP(n)  s##n = _mm256_fmadd_ps(s##n, x, y);
+#define JOIN(n)  sum = _mm256_add_ps(sum, s##n);
+    TWELVE(START)
+    for (uint64_t i = 0; i < rounds; i++) {
+        TWELVE(STEP)
+    }
+    TWELVE(JOIN)
+#undef START
+#undef STEP
+#undef JOIN
+    sink = _mm256_cvtss_f32(sum);
+    (void)sink;
+    return (double)rounds * 12 * 8 * 2;
+}
+
+AVX512 static double avx512_multiply_add(uint64_t rounds) {
+    __m512 x = _mm512_set1_ps(0.999F), y = _mm512_set1_ps(1e-6F), sum = _mm512_setzero_ps();
+    volatile float sink;
+#define START(n) __m512 s##n = _mm512_set1_ps(n);
+#define STEP(n)  s##n = _mm512_fmadd_ps(s##n, x, y);
+#define JOIN(n)  sum = _mm512_add_ps(sum, s##n);
+    TWELVE(START)
+    for (uint64_t i = 0; i < rounds; i++) {
+        TWELVE(STEP)
+    }
+    TWELVE(JOIN)
+#undef START
+#undef STEP
+#undef JOIN
+    sink = _mm512_cvtss_f32(sum);
+    (void)sink;
+    return (double)rounds * 12 * 16 * 2;
+}
+
+AVX2 static uint64_t avx2_read(const void *from, size_t bytes) {
+    const __m256i *at = from;
+    __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
+    for (size_t i = 0; i < bytes / sizeof *at; i += 8) {
+        a = _mm256_xor_si256(a, _mm256_xor_si256(at[i], at[i + 1]));
+        b = _mm256_xor_si256(b, _mm256_xor_si256(at[i + 2], at[i + 3]));
+        c = _mm256_xor_si256(c, _mm256_xor_si256(at[i + 4], at[i + 5]));
+        d = _mm256_xor_si256(d, _mm256_xor_si256(at[i + 6], at[i + 7]));
+    }
+    a = _mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d));
+    uint64_t parts[4];
+    _mm256_storeu_si256((__m256i *)parts, a);
+    return parts[0] ^ parts[1] ^ parts[2] ^ parts[3];
+}
+
+AVX512 static uint64_t avx512_read(const void *from, size_t bytes) {
+    const __m512i *at = from;
+    __m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
+    for (size_t i = 0; i < bytes / sizeof *at; i += 8) {
+        a = _mm512_xor_si512(a, _mm512_xor_si512(at[i], at[i + 1]));
+        b = _mm512_xor_si512(b, _mm512_xor_si512(at[i + 2], at[i + 3]));
+        c = _mm512_xor_si512(c, _mm512_xor_si512(at[i + 4], at[i + 5]));
+        d = _mm512_xor_si512(d, _mm512_xor_si512(at[i + 6], at[i + 7]));
+    }
+    a = _mm512_xor_si512(_mm512_xor_si512(a, b), _mm512_xor_si512(c, d));
+    uint64_t parts[8], all = 0;
+    _mm512_storeu_si512(parts, a);
+    for (int i = 0; i < 8; i++)
+        all ^= parts[i];
+    return all;
+}
+
+AVX2 static void avx2_stream(void *to, const void *from, size_t bytes) {
+    const __m256i *at = from;
+    __m256i *into = to;
+    for (size_t i = 0; i < bytes / sizeof *at; i += 4) {
+        __m256i a = at[i], b = at[i + 1], c = at[i + 2], d = at[i + 3];
+        _mm256_stream_si256(&into[i], a);
+        _mm256_stream_si256(&into[i + 1], b);
+        _mm256_stream_si256(&into[i + 2], c);
+        _mm256_stream_si256(&into[i + 3], d);
+    }
+    _mm_sfence();
+}
+
+AVX512 static void avx512_stream(void *to, const void *from, size_t bytes) {
+    const __m512i *at = from;
+    __m512i *into = to;
+    for (size_t i = 0; i < bytes / sizeof *at; i += 4) {
+        __m512i a = at[i], b = at[i + 1], c = at[i + 2], d = at[i + 3];
+        _mm512_stream_si512(&into[i], a);
+        _mm512_stream_si512(&into[i + 1], b);
+        _mm512_stream_si512(&into[i + 2], c);
+        _mm512_stream_si512(&into[i + 3], d);
+    }
+    _mm_sfence();
+}
+
+static const probe_kernels avx2 = {"avx2", 8, 2, avx2_multiply_add, avx2_read, avx2_stream};
+static const probe_kernels avx512 = {"avx512",    16,           2, avx512_multiply_add,
+                                     avx512_read, avx512_stream};
+
+const probe_kernels *probe_x86(void) {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f")) return &avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
+    return NULL;
+}
+
+#else
+
+const probe_kernels *probe_x86(void) {
+    return NULL;
+}
+
+#endif
