@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,14 @@ typedef struct demo_command {
     demo_result *results[MOST_RESULTS]; /* owned */
     uint32_t result_count;
 } demo_command;
+
+/* Looked at between devices: files are to be removed before the process ends. */
+static volatile sig_atomic_t was_interrupted;
+
+static void note_interrupt(int signal_number) {
+    (void)signal_number;
+    was_interrupted = 1;
+}
 
 /* True: go on. */
 static bool parse_arguments(int argc, char **argv, demo_command *command, int *out_code) {
@@ -64,6 +73,7 @@ static void compare_threads(demo_command *command, demo_result *last) {
 }
 
 static rlx_status run_one(demo_command *command, const char *device, uint32_t threads) {
+    if (was_interrupted) return RLX_CANCELLED;
     demo_result *result = calloc(1, sizeof *result);
     if (result == NULL || command->result_count == MOST_RESULTS) {
         free(result);
@@ -171,6 +181,7 @@ static int run_command(demo_command *command) {
     rlx_status status = demo_job_begin(&command->job, (uint32_t)command->tokens);
     if (status == RLX_OK && !make_folder(&command->job)) return TOOL_FAILED;
     if (status == RLX_OK) status = run_devices(command);
+    if (was_interrupted) return TOOL_INTERRUPTED;
     if (status == RLX_OK) return report(command);
     tool_fail("demo", status);
     return TOOL_FAILED; /* whatever went wrong, it is not the caller's model */
@@ -180,6 +191,8 @@ int rlx_cmd_demo(int argc, char **argv) {
     static demo_command command = {.tokens = DEFAULT_TOKENS}; /* too large for a stack */
     int code = TOOL_OK;
     if (!parse_arguments(argc, argv, &command, &code)) return code;
+    signal(SIGINT, note_interrupt);
+    signal(SIGTERM, note_interrupt);
     code = run_command(&command);
     if (command.job.folder[0] != 0) rmdir(command.job.folder);
     demo_job_end(&command.job);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `rlx bench`: a topic of bench/, or a model or program file run again and again. */
+#include "bench.h"
+#include "inputs.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bench_command {
+    tool_common common;
+    tool_model model;
+    tool_inputs inputs;
+    const char *entry;
+    uint64_t runs, steps;
+} bench_command;
+
+typedef struct topic {
+    const char *name;
+    int (*run)(FILE *out, bool json);
+} topic;
+
+static const topic topics[] = {
+    {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory}, {"place", rlx_bench_place}};
+enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
+
+static rlx_exec *volatile interrupted_exec;
+
+static void note_interrupt(int signal_number) {
+    (void)signal_number;
+    rlx_exec *exec = interrupted_exec;
+    if (exec != NULL) rlx_exec_cancel(exec);
+}
+
+/* Inputs are set before every run, outside the time: a run may overwrite them. */
+static rlx_status run_often(const bench_command *command, rlx_exec *exec, uint32_t entry,
+                            rlx_bench_figures *out_times) {
+    rlx_status status = RLX_OK;
+    out_times->count = 0;
+    interrupted_exec = exec;
+    for (uint64_t i = 0; status == RLX_OK && i <= command->runs; i++) {
+        status = tool_set_inputs(exec, entry, &command->inputs);
+        if (status != RLX_OK) break;
+        uint64_t start = rlx_bench_now_ns();
+        status = rlx_exec_run(exec, entry);
+        double ns = (double)(rlx_bench_now_ns() - start);
+        if (i > 0) out_times->items[out_times->count++] = ns; /* the first one warms up */
+        if (status != RLX_OK) fprintf(stderr, "rlx bench: %s\n", rlx_last_error());
+        if (i == 0) rlx_exec_reset_profile(exec);
+    }
+    interrupted_exec = NULL;
+    return status;
+}
+
+static int by_time(const void *a, const void *b) {
+    const rlx_step_profile *x = a, *y = b;
+    return (x->total_ns < y->total_ns) - (x->total_ns > y->total_ns);
+}
+
+/* The slowest steps; the limit is the time of all, so that the ratio is the share. */
+static rlx_status print_steps(const bench_command *command, const rlx_exec *exec, uint32_t entry) {
+    uint32_t count = 0, kept = 0;
+    const rlx_step_profile *rows = rlx_exec_profile(exec, &count);
+    rlx_step_profile *sorted = calloc(count + 1u, sizeof *sorted);
+    uint64_t total = 0;
+    if (sorted == NULL) return RLX_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].entry != entry || rows[i].runs == 0) continue;
+        sorted[kept++] = rows[i];
+        total += rows[i].total_ns;
+    }
+    qsort(sorted, kept, sizeof *sorted, by_time);
+    for (uint32_t i = 0; i < kept && i < command->steps; i++) {
+        const rlx_step_profile *row = &sorted[i];
+        double runs = (double)command->runs * 1e3;
+        char name[256];
+        snprintf(name, sizeof name, "step %.120s: %s (%.60s)", row->name, rlx_op_name(row->op),
+                 row->kernel);
+        rlx_bench_row(stdout, command->common.json, name, (double)row->total_ns / runs, "us",
+                      (double)total / runs);
+    }
+    free(sorted);
+    return RLX_OK;
+}
+
+/* Once for the time of whole runs, once with a clock around every step. */
+static rlx_status bench_program(const bench_command *command, rlx_program *program) {
+    static rlx_bench_figures times;
+    rlx_exec_options options = {.size = sizeof options};
+    rlx_exec *exec = NULL;
+    uint32_t entry = 0;
+    rlx_status status = rlx_program_find_entry(program, command->entry, &entry);
+    if (status == RLX_OK) status = rlx_exec_create(program, &options, &exec);
+    if (status != RLX_OK) return tool_fail("bench", status), status;
+    status = run_often(command, exec, entry, &times);
+    rlx_exec_destroy(exec);
+    if (status != RLX_OK) return status;
+    rlx_bench_head(stdout, command->common.json);
+    rlx_bench_row(stdout, command->common.json, "run, best", rlx_bench_least(&times) * 1e-3, "us",
+                  0);
+    rlx_bench_row(stdout, command->common.json, "run, median", rlx_bench_median(&times) * 1e-3,
+                  "us", 0);
+    options.profile = true;
+    exec = NULL;
+    status = rlx_exec_create(program, &options, &exec);
+    if (status != RLX_OK) return tool_fail("bench", status), status;
+    status = run_often(command, exec, entry, &times);
+    if (status == RLX_OK) status = print_steps(command, exec, entry);
+    rlx_exec_destroy(exec);
+    return status;
+}
+
+static int bench_file(bench_command *command) {
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    int code = TOOL_OK;
+    if (!tool_model_begin("bench", &command->model, &code)) return code;
+    if (command->runs < 1 || command->runs > RLX_BENCH_MOST_TRIALS) {
+        fprintf(stderr, "rlx bench: --runs %" PRIu64 " is not in 1 .. %d\n", command->runs,
+                RLX_BENCH_MOST_TRIALS);
+        return TOOL_USAGE;
+    }
+    rlx_status status = tool_bind_from_files(&command->model, &command->inputs);
+    if (status == RLX_OK) status = tool_open_device(&command->model, &device);
+    if (status == RLX_OK) status = tool_open_program(&command->model, device, &program);
+    if (status != RLX_OK) {
+        code = tool_fail("bench", status);
+    } else {
+        signal(SIGINT, note_interrupt);
+        code = tool_exit_code(bench_program(command, program));
+    }
+    rlx_program_release(program);
+    rlx_device_release(device);
+    return code;
+}
+
+static int bench_all(const bench_command *command) {
+    int code = TOOL_OK;
+    for (int i = 0; i < TOPIC_COUNT; i++) {
+        if (!command->common.json) printf("%s## %s\n\n", i == 0 ? "" : "\n", topics[i].name);
+        if (topics[i].run(stdout, command->common.json) != 0) code = TOOL_FAILED;
+    }
+    return code;
+}
+
+int rlx_cmd_bench(int argc, char **argv) {
+    bench_command command = {.runs = RLX_BENCH_TRIALS, .steps = 20};
+    const tool_option options[] = {
+        {"--runs", TOOL_NUMBER, &command.runs, "N", "how often FILE runs (11)"},
+        {"--steps", TOOL_NUMBER, &command.steps, "N", "how many of its slowest steps to show (20)"},
+        {"--entry", TOOL_TEXT, &command.entry, "NAME", "which entry of a program; the first"},
+        TOOL_INPUT_OPTIONS(command.inputs),
+        TOOL_MODEL_OPTIONS(command.model),
+        TOOL_COMMON_OPTIONS(command.common)};
+    const tool_usage usage = {
+        "bench",
+        "[TOPIC or FILE] [options]",
+        "Measures a topic, or how long a model or program takes: best and median of the runs, and\n"
+        "the share of its slowest steps. Without a topic: all of them.\n\n"
+        "  limits   arithmetic, read and copy speed of this machine\n"
+        "  memory   scratch bytes of well-known networks\n"
+        "  place    speed and quality of the memory placer",
+        options,
+        sizeof options / sizeof *options,
+        0,
+        1};
+    const char *subject = NULL;
+    int code = TOOL_OK;
+    if (!tool_parse(&usage, argc, argv, &subject, &code)) return code;
+    tool_log(&command.common);
+    if (subject == NULL) return bench_all(&command);
+    for (int i = 0; i < TOPIC_COUNT; i++) {
+        if (strcmp(subject, topics[i].name) != 0) continue;
+        return topics[i].run(stdout, command.common.json) == 0 ? TOOL_OK : TOOL_FAILED;
+    }
+    command.model.path = subject;
+    return bench_file(&command);
+}
