@@ -16,6 +16,7 @@
 #include <rlx/compile.h>
 #include <rlx/device.h>
 #include <rlx/arena.h>
+#include <rlx/copy.h>
 #include <rlx/program.h>
 #include <rlx/exec.h>
 #include <rlx/session.h>
