@@ -84,13 +84,20 @@ uint32_t rlx_cpu_count(void) {
 }
 
 #if defined(__SSE2__)
+/* Both units: sums are done by SSE, but strtod and printf ask the x87 how to round. */
 static uint64_t read_fp_mode(void) {
-    return _mm_getcsr();
+    uint16_t x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    return (uint64_t)x87 << 32 | _mm_getcsr();
 }
 static void write_fp_mode(uint64_t bits) {
+    uint16_t x87 = (uint16_t)(bits >> 32), now;
     _mm_setcsr((uint32_t)bits);
+    __asm__ volatile("fnstcw %0" : "=m"(now));
+    if (now != x87) __asm__ volatile("fldcw %0" : : "m"(x87));
 }
-static const uint64_t default_fp_mode = 0x1f80; /* all exceptions masked, nearest, no flush */
+/* All exceptions masked, nearest, no flush to zero, long double as wide as it is. */
+static const uint64_t default_fp_mode = UINT64_C(0x37f) << 32 | 0x1f80;
 #elif defined(__aarch64__)
 static uint64_t read_fp_mode(void) {
     uint64_t bits;

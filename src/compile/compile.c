@@ -3,6 +3,8 @@
  * order that needs the least memory, and is appended to the plan. */
 #include "compile/lower.h"
 
+#include "base/thread.h"
+
 /* Lowers with one node order, with concats in place or not. */
 static rlx_status lower_once(rlx_pass_context *context, const rlx_node_id *order, uint32_t count,
                              bool concat_in_place, rlx_lowered *out_lowered) {
@@ -104,7 +106,9 @@ rlx_status rlx_compile(const rlx_graph *graph, const rlx_target *target,
         return RLX_FAIL(RLX_INVALID_GRAPH, "the graph has no outputs, so there is nothing to run");
     }
     RLX_TRY(rlx_plan_create(allocator, &plan));
+    rlx_fp_mode saved = rlx_fp_mode_enter(); /* constants are folded as a run would compute them */
     rlx_status status = compile_into(graph, target, &read, allocator, plan);
+    rlx_fp_mode_leave(saved);
     if (status == RLX_OK) status = rlx_plan_verify(plan);
     if (status != RLX_OK) {
         rlx_plan_destroy(plan);

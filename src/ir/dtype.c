@@ -2,6 +2,7 @@
 /* The table of dtype rows, the public conversions on raw memory, and access to single elements.
  * Stands at the bottom of the first waist; knows nothing of tensors or graphs. */
 #include "base/size.h"
+#include "base/thread.h"
 #include "ir/dtype_codec.h"
 
 #include <math.h>
@@ -89,7 +90,9 @@ rlx_status rlx_convert_from_f32(rlx_dtype dtype, void *destination, const float 
                                 uint64_t count) {
     const rlx_dtype_row *row;
     RLX_TRY(check_conversion(dtype, destination, source, count, &row));
+    rlx_fp_mode saved = rlx_fp_mode_enter(); /* to nearest even, whatever the caller's rounding */
     if (count != 0) row->encode(destination, source, count);
+    rlx_fp_mode_leave(saved);
     return RLX_OK;
 }
 
@@ -97,7 +100,9 @@ rlx_status rlx_convert_to_f32(rlx_dtype dtype, float *destination, const void *s
                               uint64_t count) {
     const rlx_dtype_row *row;
     RLX_TRY(check_conversion(dtype, destination, source, count, &row));
+    rlx_fp_mode saved = rlx_fp_mode_enter();
     if (count != 0) row->decode(destination, source, count);
+    rlx_fp_mode_leave(saved);
     return RLX_OK;
 }
 

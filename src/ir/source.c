@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "ir/dtype.h"
 
 enum { CHUNK = 256 }; /* a multiple of every block */
@@ -59,11 +60,13 @@ rlx_status rlx_source_fill_seeded(uint64_t seed, double mean, double scale, rlx_
     if (row == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "no dtype");
     if (row->class_ == RLX_CLASS_BLOCK) RLX_TRY(check_blocks(row, first, count));
     bool is_small_float = row->class_ == RLX_CLASS_FLOAT && dtype != RLX_DTYPE_F64;
+    rlx_fp_mode saved = rlx_fp_mode_enter(); /* the same numbers whatever the caller's rounding */
     if (is_small_float || row->class_ == RLX_CLASS_BLOCK) {
         fill_by_chunk(key, mean, scale, row, first, count, out);
     } else {
         fill_by_element(key, mean, scale, dtype, first, count, out);
     }
+    rlx_fp_mode_leave(saved);
     return RLX_OK;
 }
 

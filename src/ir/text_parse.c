@@ -4,6 +4,8 @@
  * says on which line. */
 #include "ir/text_parse.h"
 
+#include "base/thread.h"
+
 #include <stdio.h>
 
 static rlx_status end_statement(rlx_parser *parser) {
@@ -370,7 +372,9 @@ rlx_status rlx_graph_parse_with(const rlx_allocator *allocator, const char *text
                          .name = {.allocator = allocator},
                          .path = {.allocator = allocator}};
     rlx_lexer_start(&parser.lexer, text != NULL ? text : "", bytes);
+    rlx_fp_mode saved = rlx_fp_mode_enter(); /* the same numbers whatever the caller's rounding */
     rlx_status status = parse_all(&parser);
+    rlx_fp_mode_leave(saved);
     rlx_vec_free(allocator, &parser.targets);
     rlx_vec_free(allocator, &parser.ids);
     rlx_vec_free(allocator, &parser.items);

@@ -4,6 +4,7 @@
  * same graph. Dead nodes and values that only they made are left out. */
 #include "ir/text_print.h"
 
+#include "base/thread.h"
 #include "ir/text_lex.h"
 #include "ir/text_number.h"
 
@@ -194,7 +195,9 @@ rlx_status rlx_graph_print_options(const rlx_graph *graph, uint32_t flags, char 
     if (graph == NULL || out_text == NULL)
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "graph and out_text must not be NULL");
     rlx_printer printer = {.graph = graph, .flags = flags, .text = {.allocator = graph->allocator}};
+    rlx_fp_mode saved = rlx_fp_mode_enter();
     print_graph(&printer);
+    rlx_fp_mode_leave(saved);
     return rlx_text_finish(&printer.text, out_text);
 }
 
