@@ -3,7 +3,7 @@
 """What the documents show is true:
 
     documents_test.py SOURCE_DIR BUILD_DIR readme CC     README.md and examples/
-    documents_test.py SOURCE_DIR BUILD_DIR docs          docs/*.md
+    documents_test.py SOURCE_DIR BUILD_DIR docs          docs/*.md, and the links of every document
 
 The C and .rlx blocks of the README are the files of examples/, and the C one compiles without
 warnings against the static library; its table has the verbs of the command. Each .rlx block of docs/ begins with a comment that names its
@@ -42,6 +42,16 @@ def check_example_files(root, document):
         found = [body for name, body in BLOCK.findall(text) if name == language]
         if found != [(root / path).read_text(encoding="utf-8")]:
             yield f"{document.name}: its {language} block is not {path}"
+
+
+def check_links(root):
+    """Every file that a document of the tree links to is there."""
+    for document in sorted(root.rglob("*.md")):
+        if any(part.startswith((".", "build")) for part in document.relative_to(root).parts):
+            continue
+        for target in re.findall(r"\]\(([^)#:\s]+)\)", document.read_text(encoding="utf-8")):
+            if not (document.parent / target).exists():
+                yield f"{document.relative_to(root)}: {target} is not there"
 
 
 def check_verbs(document, folder, environment):
@@ -109,6 +119,8 @@ def main():
             problems += check_example_files(root, documents[0])
             problems += check_verbs(documents[0], folder, environment)
             problems += compile_example(root, build, sys.argv[4], folder, environment)
+        else:
+            problems += check_links(root)
         for document in documents:
             problems += check_document(document, folder, environment)
     for problem in problems:
