@@ -83,7 +83,8 @@ static void compare(recorder *self, const record *expected, const record *got) {
         if (isnan(difference)) difference = INFINITY; /* one of them is NaN */
         self->compared++;
         if (difference > self->worst) self->worst = difference;
-        if (difference <= self->absolute + self->relative * fabs(a)) continue;
+        double allowed = self->absolute + (isfinite(a) ? self->relative * fabs(a) : 0);
+        if (difference <= allowed) continue;
         if (self->differs) continue;
         self->differs = true;
         snprintf(self->first, sizeof self->first,

@@ -41,9 +41,10 @@ rlx_status tool_file_open(const char *path, tool_file *out_file) {
 }
 
 rlx_status tool_file_commit(tool_file *file) {
-    errno = 0;
+    int code = 0;
     bool is_written = fflush(file->stream) == 0 && !ferror(file->stream);
-    int code = errno;
+    /* The cause may be long gone; the file goes anyway, so it is asked once more. */
+    if (!is_written && write(fileno(file->stream), "\n", 1) < 0) code = errno;
     if (fclose(file->stream) != 0 && is_written) {
         is_written = false;
         code = errno;

@@ -118,6 +118,39 @@ static rlx_status check_entry(const rlx_program *program, uint32_t entry) {
     return RLX_OK;
 }
 
+/* Appends "name" or ", name" to a list in a buffer; false, with "..." at its end, when it is full.
+ */
+static bool list_name(const char *name, char *buffer, size_t bytes, size_t *used) {
+    size_t length = strlen(name), comma = *used == 0 ? 0 : 2;
+    if (*used + length + 8 > bytes) {
+        memcpy(buffer + *used, ", ...", 6);
+        return false;
+    }
+    memcpy(buffer + *used, ", ", comma);
+    memcpy(buffer + *used + comma, name, length + 1);
+    *used += comma + length;
+    return true;
+}
+
+static const char *list_ports(const rlx_plan *plan, uint32_t at, uint32_t count, char *buffer,
+                              size_t bytes) {
+    size_t used = 0;
+    buffer[0] = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!list_name(plan->ports.items[at + i].name, buffer, bytes, &used)) break;
+    }
+    return buffer;
+}
+
+static const char *list_entries(const rlx_plan *plan, char *buffer, size_t bytes) {
+    size_t used = 0;
+    buffer[0] = 0;
+    for (uint32_t i = 0; i < plan->entries.count; i++) {
+        if (!list_name(plan->entries.items[i].name, buffer, bytes, &used)) break;
+    }
+    return buffer;
+}
+
 rlx_status rlx_program_find_entry(const rlx_program *program, const char *name,
                                   uint32_t *out_entry) {
     RLX_TRY(check_entry(program, 0));
@@ -128,8 +161,9 @@ rlx_status rlx_program_find_entry(const rlx_program *program, const char *name,
             return RLX_OK;
         }
     }
-    return RLX_FAIL(RLX_NOT_FOUND, "no entry '%.200s'; the first of %u is '%.200s'", name,
-                    program->plan->entries.count, program->plan->entries.items[0].name);
+    char names[256];
+    return RLX_FAIL(RLX_NOT_FOUND, "no entry '%.200s'; there are: %s", name,
+                    list_entries(program->plan, names, sizeof names));
 }
 
 rlx_status rlx_program_port(const rlx_program *program, uint32_t entry, uint32_t index,
@@ -145,29 +179,6 @@ rlx_status rlx_program_port(const rlx_program *program, uint32_t entry, uint32_t
     }
     *out_port = (is_output ? row->outputs_at : row->inputs_at) + index;
     return RLX_OK;
-}
-
-/* "x, mask, ..." of an entry's ports, cut to fit. */
-static const char *list_ports(const rlx_plan *plan, uint32_t at, uint32_t count, char *buffer,
-                              size_t bytes) {
-    size_t used = 0;
-    buffer[0] = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const char *name = plan->ports.items[at + i].name;
-        size_t length = strlen(name);
-        if (used + length + 6 > bytes) {
-            memcpy(buffer + used, "...", 4);
-            break;
-        }
-        memcpy(buffer + used, name, length);
-        used += length;
-        if (i + 1 < count) {
-            memcpy(buffer + used, ", ", 2);
-            used += 2;
-        }
-        buffer[used] = 0;
-    }
-    return buffer;
 }
 
 static rlx_status find_port(const rlx_program *program, uint32_t entry, const char *name,

@@ -25,7 +25,7 @@ static void ports_are_found_and_described(void **state) {
     assert_ok(rlx_program_find_entry(program, NULL, &entry));
     assert_int_equal(entry, 0);
     assert_status(RLX_NOT_FOUND, rlx_program_find_entry(program, "main", &entry));
-    assert_error_has("the first of 2 is 'append'");
+    assert_error_has("there are: append, ");
     assert_ok(rlx_program_find_input(program, 0, "at", &index));
     assert_int_equal(index, 1);
     assert_ok(rlx_program_find_output(program, 0, "length", &index));
