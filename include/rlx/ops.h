@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops and their attribute structs. A zeroed struct has the defaults that are written here; an unset
- * number that must not be 0 (a stride, a group count) means 1. */
+ * number that must not be 0 (a stride, a group count) means 1. What each op does is in ops.def, and
+ * as a table in docs/ops.md. Negative axes count from the end, everywhere. */
 #ifndef RLX_OPS_H
 #define RLX_OPS_H
 
@@ -8,6 +9,7 @@
 
 RLX_BEGIN_DECLS
 
+/* Dims of a tensor, and items of an rlx_ints, at most. */
 enum { RLX_MAX_RANK = 8, RLX_MAX_INTS = 16 };
 
 typedef enum rlx_op {
@@ -19,11 +21,11 @@ typedef enum rlx_op {
     RLX_OP_COUNT
 } rlx_op;
 
-/* "matmul", or "?" for a number that is no op. */
+/* "matmul", or "?" for a number that is no op; and back, RLX_NOT_FOUND for no op's name. */
 RLX_API const char *rlx_op_name(rlx_op op);
 RLX_CALL rlx_status rlx_op_from_name(const char *name, rlx_op *out_op);
 
-/* What an op takes and gives, in words, for tables and help. */
+/* What an op takes and gives, in words, for tables and help. RLX_NOT_FOUND: no op. */
 typedef struct rlx_op_description {
     const char *name;
     char inputs[24], outputs[24]; /* "2", "1 to 4", "1 or more" */
@@ -49,22 +51,25 @@ typedef struct rlx_activation {
     double alpha, beta;
 } rlx_activation;
 
+/* How a conv or pool is padded. */
 typedef enum rlx_auto_pad {
     RLX_AUTO_PAD_EXPLICIT = 0, /* the pads attribute */
-    RLX_AUTO_PAD_SAME_UPPER,
-    RLX_AUTO_PAD_SAME_LOWER,
-    RLX_AUTO_PAD_VALID
+    RLX_AUTO_PAD_SAME_UPPER,   /* the odd pad at the end; how many outputs: see ops.def */
+    RLX_AUTO_PAD_SAME_LOWER,   /* the same, the odd pad at the beginning */
+    RLX_AUTO_PAD_VALID         /* none */
 } rlx_auto_pad;
 
+/* What stands outside the tensor: a number, or elements of it. Of a b c d: */
 typedef enum rlx_pad_mode {
     RLX_PAD_CONSTANT = 0,
-    RLX_PAD_REFLECT,
-    RLX_PAD_EDGE,
-    RLX_PAD_WRAP
+    RLX_PAD_REFLECT, /* c b | a b c d | c b */
+    RLX_PAD_EDGE,    /* a a | a b c d | d d */
+    RLX_PAD_WRAP     /* c d | a b c d | a b */
 } rlx_pad_mode;
 
+/* What an update does to the element that it meets. */
 typedef enum rlx_scatter_mode {
-    RLX_SCATTER_SET = 0,
+    RLX_SCATTER_SET = 0, /* replaces it; of several the last */
     RLX_SCATTER_ADD,
     RLX_SCATTER_MUL,
     RLX_SCATTER_MIN,
@@ -107,17 +112,19 @@ typedef struct rlx_conv_attrs {
 typedef struct rlx_pool_attrs {
     rlx_ints kernel, strides, dilations, pads;
     rlx_auto_pad auto_pad;
-    bool ceil_mode, count_include_pad;
+    bool ceil_mode;         /* sizes are rounded up: also a last window that is cut */
+    bool count_include_pad; /* average: padding counts as zeros */
 } rlx_pool_attrs;
 
 typedef struct rlx_reduce_attrs {
-    rlx_ints axes; /* empty: all */
-    bool keep_dims;
+    rlx_ints axes;  /* empty: all */
+    bool keep_dims; /* reduced dims stay as 1 */
 } rlx_reduce_attrs;
 
 typedef struct rlx_arg_attrs {
     int64_t axis;
-    bool keep_dims, select_last;
+    bool keep_dims;
+    bool select_last; /* of equal ones; else the first */
 } rlx_arg_attrs;
 
 typedef struct rlx_top_k_attrs {
@@ -127,7 +134,8 @@ typedef struct rlx_top_k_attrs {
 
 typedef struct rlx_cumsum_attrs {
     int64_t axis;
-    bool exclusive, reverse;
+    bool exclusive; /* without the element itself: begins with 0 */
+    bool reverse;   /* from the end */
 } rlx_cumsum_attrs;
 
 typedef struct rlx_axis_attrs {
