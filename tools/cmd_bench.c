@@ -2,9 +2,9 @@
 /* `rlx bench`: a topic of bench/, or a model or program file run again and again. */
 #include "bench.h"
 #include "inputs.h"
+#include "signals.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,31 +25,21 @@ static const topic topics[] = {
     {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory}, {"place", rlx_bench_place}};
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
-static rlx_exec *volatile interrupted_exec;
-
-static void note_interrupt(int signal_number) {
-    (void)signal_number;
-    rlx_exec *exec = interrupted_exec;
-    if (exec != NULL) rlx_exec_cancel(exec);
-}
-
 /* Inputs are set before every run, outside the time: a run may overwrite them. */
 static rlx_status run_often(const bench_command *command, rlx_exec *exec, uint32_t entry,
                             rlx_bench_figures *out_times) {
     rlx_status status = RLX_OK;
     out_times->count = 0;
-    interrupted_exec = exec;
+    tool_hold_interrupts(exec);
     for (uint64_t i = 0; status == RLX_OK && i <= command->runs; i++) {
         status = tool_set_inputs(exec, entry, &command->inputs);
-        if (status != RLX_OK) break;
         uint64_t start = rlx_bench_now_ns();
-        status = rlx_exec_run(exec, entry);
+        if (status == RLX_OK) status = rlx_exec_run(exec, entry);
         double ns = (double)(rlx_bench_now_ns() - start);
         if (i > 0) out_times->items[out_times->count++] = ns; /* the first one warms up */
-        if (status != RLX_OK) fprintf(stderr, "rlx bench: %s\n", rlx_last_error());
         if (i == 0) rlx_exec_reset_profile(exec);
     }
-    interrupted_exec = NULL;
+    tool_release_interrupts();
     return status;
 }
 
@@ -84,29 +74,22 @@ static rlx_status print_steps(const bench_command *command, const rlx_exec *exec
     return RLX_OK;
 }
 
-/* Once for the time of whole runs, once with a clock around every step. */
-static rlx_status bench_program(const bench_command *command, rlx_program *program) {
+/* Runs in an executable of its own, with or without a clock around every step. */
+static rlx_status time_runs(const bench_command *command, rlx_program *program, bool has_steps) {
     static rlx_bench_figures times;
-    rlx_exec_options options = {.size = sizeof options};
+    const rlx_exec_options options = {.size = sizeof options, .profile = has_steps};
+    bool json = command->common.json;
     rlx_exec *exec = NULL;
     uint32_t entry = 0;
     rlx_status status = rlx_program_find_entry(program, command->entry, &entry);
     if (status == RLX_OK) status = rlx_exec_create(program, &options, &exec);
-    if (status != RLX_OK) return tool_fail("bench", status), status;
-    status = run_often(command, exec, entry, &times);
-    rlx_exec_destroy(exec);
-    if (status != RLX_OK) return status;
-    rlx_bench_head(stdout, command->common.json);
-    rlx_bench_row(stdout, command->common.json, "run, best", rlx_bench_least(&times) * 1e-3, "us",
-                  0);
-    rlx_bench_row(stdout, command->common.json, "run, median", rlx_bench_median(&times) * 1e-3,
-                  "us", 0);
-    options.profile = true;
-    exec = NULL;
-    status = rlx_exec_create(program, &options, &exec);
-    if (status != RLX_OK) return tool_fail("bench", status), status;
-    status = run_often(command, exec, entry, &times);
-    if (status == RLX_OK) status = print_steps(command, exec, entry);
+    if (status == RLX_OK) status = run_often(command, exec, entry, &times);
+    if (status == RLX_OK && has_steps) status = print_steps(command, exec, entry);
+    if (status == RLX_OK && !has_steps) {
+        rlx_bench_head(stdout, json);
+        rlx_bench_row(stdout, json, "run, best", rlx_bench_least(&times) * 1e-3, "us", 0);
+        rlx_bench_row(stdout, json, "run, median", rlx_bench_median(&times) * 1e-3, "us", 0);
+    }
     rlx_exec_destroy(exec);
     return status;
 }
@@ -115,21 +98,19 @@ static int bench_file(bench_command *command) {
     rlx_device *device = NULL;
     rlx_program *program = NULL;
     int code = TOOL_OK;
-    if (!tool_model_begin("bench", &command->model, &code)) return code;
     if (command->runs < 1 || command->runs > RLX_BENCH_MOST_TRIALS) {
         fprintf(stderr, "rlx bench: --runs %" PRIu64 " is not in 1 .. %d\n", command->runs,
                 RLX_BENCH_MOST_TRIALS);
         return TOOL_USAGE;
     }
+    if (!tool_inputs_check("bench", &command->inputs)) return TOOL_USAGE;
+    if (!tool_model_begin("bench", &command->model, &code)) return code;
     rlx_status status = tool_bind_from_files(&command->model, &command->inputs);
     if (status == RLX_OK) status = tool_open_device(&command->model, &device);
     if (status == RLX_OK) status = tool_open_program(&command->model, device, &program);
-    if (status != RLX_OK) {
-        code = tool_fail("bench", status);
-    } else {
-        signal(SIGINT, note_interrupt);
-        code = tool_exit_code(bench_program(command, program));
-    }
+    if (status == RLX_OK) status = time_runs(command, program, false);
+    if (status == RLX_OK) status = time_runs(command, program, true);
+    if (status != RLX_OK) code = tool_fail("bench", status);
     rlx_program_release(program);
     rlx_device_release(device);
     return code;
@@ -145,7 +126,7 @@ static int bench_all(const bench_command *command) {
 }
 
 int rlx_cmd_bench(int argc, char **argv) {
-    bench_command command = {.runs = RLX_BENCH_TRIALS, .steps = 20};
+    static bench_command command = {.runs = RLX_BENCH_TRIALS, .steps = 20};
     const tool_option options[] = {
         {"--runs", TOOL_NUMBER, &command.runs, "N", "how often FILE runs (11)"},
         {"--steps", TOOL_NUMBER, &command.steps, "N", "how many of its slowest steps to show (20)"},

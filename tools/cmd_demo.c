@@ -2,11 +2,11 @@
 /* `rlx demo`: a small decoder on every CPU device, and a table that shows its memory, its speed and
  * that all agree with a plain forward. The work is in demo_device.c. */
 #include "demo_device.h"
+#include "signals.h"
 #include "tool.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,14 +23,6 @@ typedef struct demo_command {
     demo_result *results[MOST_RESULTS]; /* owned */
     uint32_t result_count;
 } demo_command;
-
-/* Looked at between devices: files are to be removed before the process ends. */
-static volatile sig_atomic_t was_interrupted;
-
-static void note_interrupt(int signal_number) {
-    (void)signal_number;
-    was_interrupted = 1;
-}
 
 /* True: go on. */
 static bool parse_arguments(int argc, char **argv, demo_command *command, int *out_code) {
@@ -73,7 +65,7 @@ static void compare_threads(demo_command *command, demo_result *last) {
 }
 
 static rlx_status run_one(demo_command *command, const char *device, uint32_t threads) {
-    if (was_interrupted) return RLX_CANCELLED;
+    if (tool_was_interrupted()) return RLX_CANCELLED;
     demo_result *result = calloc(1, sizeof *result);
     if (result == NULL || command->result_count == MOST_RESULTS) {
         free(result);
@@ -181,20 +173,19 @@ static int run_command(demo_command *command) {
     rlx_status status = demo_job_begin(&command->job, (uint32_t)command->tokens);
     if (status == RLX_OK && !make_folder(&command->job)) return TOOL_FAILED;
     if (status == RLX_OK) status = run_devices(command);
-    if (was_interrupted) return TOOL_INTERRUPTED;
     if (status == RLX_OK) return report(command);
-    tool_fail("demo", status);
-    return TOOL_FAILED; /* whatever went wrong, it is not the caller's model */
+    int code = tool_fail("demo", status);
+    return status == RLX_CANCELLED ? code : TOOL_FAILED; /* the model is ours, not the caller's */
 }
 
 int rlx_cmd_demo(int argc, char **argv) {
     static demo_command command = {.tokens = DEFAULT_TOKENS}; /* too large for a stack */
     int code = TOOL_OK;
     if (!parse_arguments(argc, argv, &command, &code)) return code;
-    signal(SIGINT, note_interrupt);
-    signal(SIGTERM, note_interrupt);
+    tool_hold_interrupts(NULL); /* files are to be removed before the process ends */
     code = run_command(&command);
     if (command.job.folder[0] != 0) rmdir(command.job.folder);
+    tool_release_interrupts();
     demo_job_end(&command.job);
     for (uint32_t i = 0; i < command.result_count; i++)
         free(command.results[i]);

@@ -44,7 +44,8 @@ static rlx_status step(demo_chat *chat, uint32_t entry, const int64_t *tokens, u
     if (status == RLX_OK) status = rlx_exec_set(chat->exec, entry, "positions", positions, bytes);
     if (status == RLX_OK) status = rlx_exec_run(chat->exec, entry);
     if (status == RLX_OK) {
-        status = rlx_exec_read_f32(chat->exec, entry, "logits", chat->logits[chat->count],
+        status = rlx_exec_read_f32(chat->exec, entry, "logits",
+                                   chat->logits + chat->count * DEMO_VOCABULARY,
                                    (uint64_t)count * DEMO_VOCABULARY, NULL);
     }
     if (status != RLX_OK) return status;
@@ -84,7 +85,7 @@ static int64_t most_likely(const float *logits) {
 rlx_status demo_chat_generate(demo_chat *chat, uint32_t count) {
     rlx_status status = RLX_OK;
     while (status == RLX_OK && count-- > 0)
-        status = feed_one(chat, most_likely(chat->logits[chat->count - 1]));
+        status = feed_one(chat, most_likely(chat->logits + (chat->count - 1) * DEMO_VOCABULARY));
     return status;
 }
 
@@ -96,10 +97,11 @@ double demo_chat_difference(const demo_chat *a, const demo_chat *b, bool *has_sa
         return NAN;
     }
     if (has_same_bits != NULL) {
-        *has_same_bits = memcmp(a->logits, b->logits, rows * sizeof *a->logits) == 0;
+        *has_same_bits =
+            memcmp(a->logits, b->logits, rows * DEMO_VOCABULARY * sizeof *a->logits) == 0;
     }
     for (size_t i = 0; i < rows * DEMO_VOCABULARY; i++) {
-        double difference = fabs((double)a->logits[0][i] - (double)b->logits[0][i]);
+        double difference = fabs((double)a->logits[i] - (double)b->logits[i]);
         if (isnan(difference)) return NAN;
         if (difference > largest) largest = difference;
     }

@@ -10,8 +10,8 @@ typedef struct demo_chat {
     uint32_t prefill, decode; /* entries */
     uint32_t count;           /* tokens seen so far */
     int64_t tokens[DEMO_CAPACITY];
-    float logits[DEMO_CAPACITY][DEMO_VOCABULARY]; /* after each token */
-    uint64_t decode_ns;                           /* time spent on single tokens */
+    float logits[DEMO_CAPACITY * DEMO_VOCABULARY]; /* [token][vocabulary]: after each token */
+    uint64_t decode_ns;                            /* time spent on single tokens */
     uint32_t decode_count;
 } demo_chat;
 

@@ -84,7 +84,7 @@ static rlx_status run_uncached(demo_job *job, demo_chat *out) {
     if (status == RLX_OK) status = rlx_exec_set(exec, 0, "positions", positions, bytes);
     if (status == RLX_OK) status = rlx_exec_run(exec, 0);
     if (status == RLX_OK) {
-        status = rlx_exec_read_f32(exec, 0, "logits", out->logits[0],
+        status = rlx_exec_read_f32(exec, 0, "logits", out->logits,
                                    (uint64_t)out->count * DEMO_VOCABULARY, NULL);
     }
     rlx_exec_destroy(exec);
