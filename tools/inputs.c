@@ -179,7 +179,7 @@ static void bind_from_shape(tool_model *model, const rlx_graph *graph, const rlx
         const char *symbol = rlx_graph_dim_symbol(graph, declared->dims[i]);
         if (symbol == NULL || is_bound(model, symbol)) continue;
         if (model->entry.binding_count == TOOL_LIST_MOST) return;
-        char *copy = malloc(strlen(symbol) + 1); /* lives as long as the process */
+        char *copy = tool_keep(strlen(symbol) + 1);
         if (copy == NULL) return;
         strcpy(copy, symbol);
         model->bindings[model->entry.binding_count++] = (rlx_binding){copy, given->dims[i]};

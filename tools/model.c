@@ -14,12 +14,24 @@ bool tool_is_program(const char *path) {
     return rlx_program_probe(path);
 }
 
-/* A copy that lives as long as the process; NULL without memory. */
+/* Blocks in a chain, so that a leak checker finds them. */
+typedef struct kept_block {
+    struct kept_block *next;
+    max_align_t data[];
+} kept_block;
+
+void *tool_keep(size_t bytes) {
+    static kept_block *first;
+    kept_block *block = calloc(1, sizeof *block + bytes);
+    if (block == NULL) return NULL;
+    block->next = first;
+    first = block;
+    return block->data;
+}
+
 static char *copy_text(const char *text, size_t length) {
-    char *copy = malloc(length + 1);
-    if (copy == NULL) return NULL;
-    memcpy(copy, text, length);
-    copy[length] = 0;
+    char *copy = tool_keep(length + 1);
+    if (copy != NULL) memcpy(copy, text, length);
     return copy;
 }
 
@@ -82,21 +94,17 @@ static bool read_entry(const char *verb, const tool_model *model, const char *te
                        rlx_entry_spec *out_entry) {
     size_t name_length = strcspn(text, ":");
     const char *at = text[name_length] == 0 ? text + name_length : text + name_length + 1;
-    rlx_binding *bindings = calloc(strlen(text) + model->binds.count + 1, sizeof *bindings);
+    rlx_binding *bindings = tool_keep((strlen(text) + model->binds.count + 1) * sizeof *bindings);
     const char *name = copy_text(text, name_length);
     uint32_t count = 0;
     if (name_length == 0 || bindings == NULL || name == NULL) {
         fprintf(stderr, "rlx %s: --entry wants NAME:SYM=N,SYM=N, got '%s'\n", verb, text);
-        free(bindings);
         return false;
     }
     while (*at != 0) {
         size_t length = strcspn(at, ",");
         const char *one = copy_text(at, length);
-        if (one == NULL || !read_binding(verb, "--entry", one, &bindings[count])) {
-            free(bindings);
-            return false;
-        }
+        if (one == NULL || !read_binding(verb, "--entry", one, &bindings[count])) return false;
         count++;
         at += at[length] == 0 ? length : length + 1;
     }
@@ -112,7 +120,7 @@ static bool read_entries(const char *verb, tool_model *model) {
     model->options.entries = &model->entry;
     model->options.entry_count = 1;
     if (model->entries.count == 0) return true;
-    model->listed = calloc(model->entries.count, sizeof *model->listed);
+    model->listed = tool_keep(model->entries.count * sizeof *model->listed);
     if (model->listed == NULL) return false;
     for (uint32_t i = 0; i < model->entries.count; i++) {
         if (!read_entry(verb, model, model->entries.items[i], &model->listed[i])) return false;

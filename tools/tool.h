@@ -98,6 +98,8 @@ bool tool_is_program(const char *path);
 /* --bind SYM=N .. into bindings; false with a message. */
 bool tool_bindings(const char *verb, const tool_list *list, rlx_binding *out_bindings,
                    uint32_t *out_count);
+/* Zeroed memory that lives as long as the process; NULL without memory. */
+void *tool_keep(size_t bytes);
 /* "NAME=VALUE" split in a copy that lives as long as the process; false when there is no '='. */
 bool tool_split(const char *text, const char **out_name, const char **out_value);
 
