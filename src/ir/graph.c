@@ -14,10 +14,11 @@ rlx_status rlx_graph_create(const rlx_allocator *allocator, rlx_graph **out_grap
     if (out_graph == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
     if (allocator == NULL) allocator = rlx_default_allocator();
     RLX_TRY(rlx_alloc_zero(allocator, sizeof *graph, (void **)&graph));
-    graph->allocator = allocator;
-    graph->memory.allocator = allocator;
+    graph->hook = *allocator;
+    graph->allocator = &graph->hook;
+    graph->memory.allocator = graph->allocator;
     rlx_block main_block = {.parent = RLX_NONE, .owner = RLX_NONE, .is_open = true};
-    rlx_status status = rlx_vec_push(allocator, &graph->blocks, main_block);
+    rlx_status status = rlx_vec_push(graph->allocator, &graph->blocks, main_block);
     if (status != RLX_OK) {
         rlx_graph_destroy(graph);
         return status;
@@ -28,7 +29,7 @@ rlx_status rlx_graph_create(const rlx_allocator *allocator, rlx_graph **out_grap
 
 void rlx_graph_destroy(rlx_graph *graph) {
     if (graph == NULL) return;
-    const rlx_allocator *allocator = graph->allocator;
+    const rlx_allocator hook = graph->hook, *allocator = &hook;
     for (uint32_t i = 0; i < graph->blocks.count; i++) {
         rlx_vec_free(allocator, &graph->blocks.items[i].nodes);
     }

@@ -52,7 +52,8 @@ typedef struct rlx_output {
 } rlx_output;
 
 struct rlx_graph {
-    const rlx_allocator *allocator; /* borrowed */
+    rlx_allocator hook;             /* a copy of the caller's */
+    const rlx_allocator *allocator; /* &hook */
     rlx_scratch memory;             /* owned: names, attributes, lists, constant data */
     RLX_VEC(rlx_value) values;
     RLX_VEC(rlx_node) nodes;

@@ -10,9 +10,11 @@
 rlx_status rlx_plan_create(const rlx_allocator *allocator, rlx_plan **out_plan) {
     rlx_plan *plan = NULL;
     if (out_plan == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    if (allocator == NULL) allocator = rlx_default_allocator();
     RLX_TRY(rlx_alloc_zero(allocator, sizeof *plan, (void **)&plan));
-    plan->allocator = allocator;
-    plan->memory.allocator = allocator;
+    plan->hook = *allocator;
+    plan->allocator = &plan->hook;
+    plan->memory.allocator = plan->allocator;
     plan->target = "";
     plan->workers = 1;
     plan->alignment = RLX_PLAN_ALIGNMENT;
@@ -22,7 +24,7 @@ rlx_status rlx_plan_create(const rlx_allocator *allocator, rlx_plan **out_plan) 
 
 void rlx_plan_destroy(rlx_plan *plan) {
     if (plan == NULL) return;
-    const rlx_allocator *allocator = plan->allocator;
+    const rlx_allocator hook = plan->hook, *allocator = &hook;
     rlx_vec_free(allocator, &plan->buffers);
     rlx_vec_free(allocator, &plan->slots);
     rlx_vec_free(allocator, &plan->operands);

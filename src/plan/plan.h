@@ -101,7 +101,8 @@ typedef struct rlx_plan_source {
 } rlx_plan_source;
 
 struct rlx_plan {
-    const rlx_allocator *allocator; /* borrowed */
+    rlx_allocator hook;             /* a copy of the caller's */
+    const rlx_allocator *allocator; /* &hook */
     rlx_scratch memory;             /* owned: texts, attributes, constants */
     const char *target;             /* "cpu/scalar", "cpu/avx512", ... */
     uint32_t workers;               /* workspace is planned for so many */

@@ -17,7 +17,8 @@ typedef struct cached_program {
 } cached_program;
 
 struct rlx_session {
-    const rlx_allocator *allocator; /* borrowed */
+    rlx_allocator hook;             /* a copy of the caller's */
+    const rlx_allocator *allocator; /* &hook */
     rlx_graph *graph;               /* owned */
     RLX_VEC(cached_program) programs;
 };
@@ -29,7 +30,8 @@ rlx_status rlx_session_create(const rlx_allocator *allocator, rlx_graph *graph,
     if (allocator == NULL) allocator = rlx_default_allocator();
     RLX_TRY(rlx_graph_verify(graph));
     RLX_TRY(rlx_alloc_zero(allocator, sizeof *session, (void **)&session));
-    session->allocator = allocator;
+    session->hook = *allocator;
+    session->allocator = &session->hook;
     session->graph = graph;
     *out_session = session;
     return RLX_OK;
@@ -50,13 +52,14 @@ rlx_status rlx_session_open(const rlx_allocator *allocator, const char *path,
 
 void rlx_session_destroy(rlx_session *session) {
     if (session == NULL) return;
+    const rlx_allocator hook = session->hook;
     for (uint32_t i = 0; i < session->programs.count; i++) {
         rlx_program_release(session->programs.items[i].program);
         rlx_free(session->allocator, session->programs.items[i].key);
     }
     rlx_vec_free(session->allocator, &session->programs);
     rlx_graph_destroy(session->graph);
-    rlx_free(session->allocator, session);
+    rlx_free(&hook, session);
 }
 
 const rlx_graph *rlx_session_graph(const rlx_session *session) {
@@ -71,6 +74,11 @@ rlx_status rlx_session_plan(rlx_session *session, const char *device_name, uint3
     return rlx_compile(session->graph, &target, options, session->allocator, out_plan);
 }
 
+/* With its length, so that no name can look like something else. */
+static void add_name(rlx_text *key, const char *name) {
+    rlx_text_printf(key, " %zu:%s", strlen(name), name);
+}
+
 static rlx_status make_key(const rlx_session *session, const rlx_compile_options *options,
                            char **out_key) {
     rlx_text key = {.allocator = session->allocator};
@@ -79,10 +87,11 @@ static rlx_status make_key(const rlx_session *session, const rlx_compile_options
                     options->search_ns);
     for (uint32_t e = 0; e < options->entry_count; e++) {
         const rlx_entry_spec *entry = &options->entries[e];
-        rlx_text_printf(&key, " entry %s", entry->name == NULL ? "main" : entry->name);
+        add_name(&key, entry->name == NULL ? "main" : entry->name);
+        rlx_text_printf(&key, " %" PRIu32, entry->binding_count);
         for (uint32_t b = 0; b < entry->binding_count; b++) {
-            rlx_text_printf(&key, " %s=%" PRId64, entry->bindings[b].symbol,
-                            entry->bindings[b].value);
+            add_name(&key, entry->bindings[b].symbol);
+            rlx_text_printf(&key, "=%" PRId64, entry->bindings[b].value);
         }
     }
     return rlx_text_finish(&key, out_key);
