@@ -47,6 +47,21 @@ bool rlx_pass_is_on(const rlx_compile_options *options, const char *name) {
     return false;
 }
 
+static rlx_status check_entry(const rlx_entry_spec *entry) {
+    if (entry->bindings == NULL && entry->binding_count != 0) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "bindings of entry '%s' are null",
+                        entry->name == NULL ? "main" : entry->name);
+    }
+    for (uint32_t i = 0; i < entry->binding_count; i++) {
+        if (entry->bindings[i].symbol == NULL) {
+            return RLX_FAIL(RLX_INVALID_ARGUMENT,
+                            "binding %" PRIu32 " of entry '%s' names no symbol", i,
+                            entry->name == NULL ? "main" : entry->name);
+        }
+    }
+    return RLX_OK;
+}
+
 rlx_status rlx_compile_options_read(const rlx_compile_options *options,
                                     rlx_compile_options *out_options) {
     rlx_compile_options read = {.size = sizeof read};
@@ -62,6 +77,8 @@ rlx_status rlx_compile_options_read(const rlx_compile_options *options,
     if (read.entries == NULL && read.entry_count != 0) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "entries are null");
     }
+    for (uint32_t i = 0; i < read.entry_count; i++)
+        RLX_TRY(check_entry(&read.entries[i]));
     if (read.disabled_passes >> PASS_COUNT != 0) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "disabled_passes names a pass past the last (%d)",
                         PASS_COUNT);
