@@ -102,12 +102,79 @@ static void a_run_that_fails_allocates_nothing(void **state) {
     subject_close(&self);
 }
 
+/* A hook over static memory: whoever calls malloc itself is seen. */
+typedef struct pool {
+    size_t used, live;
+} pool;
+static _Alignas(4096) unsigned char pool_memory[64 << 20];
+
+static void *pool_allocate(void *user, size_t bytes, size_t alignment) {
+    pool *self = user;
+    size_t at = (self->used + alignment - 1) / alignment * alignment;
+    if (at > sizeof pool_memory || bytes > sizeof pool_memory - at) return NULL;
+    self->used = at + bytes;
+    self->live++;
+    return pool_memory + at;
+}
+
+static void pool_release(void *user, void *memory) {
+    (void)memory;
+    ((pool *)user)->live--;
+}
+
+static rlx_status use_everything(const subject *self, rlx_device *device,
+                                 const rlx_allocator *hook) {
+    rlx_entry_spec entry = {.bindings = self->bindings, .binding_count = self->binding_count};
+    rlx_compile_options options = {.size = sizeof options, .entries = &entry, .entry_count = 1};
+    rlx_program_options memory = {.size = sizeof memory, .allocator = hook};
+    rlx_exec_options how = {.size = sizeof how, .allocator = hook};
+    rlx_session *session = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL, *twin = NULL;
+    rlx_status status = rlx_session_open(hook, self->name, &session);
+    if (status == RLX_OK)
+        status = rlx_session_compile(session, device, &options, &memory, &program);
+    if (status == RLX_OK) status = rlx_exec_create(program, &how, &exec);
+    if (status == RLX_OK) status = rlx_exec_clone(exec, 0, &twin);
+    if (status == RLX_OK && !run_once(self, twin, rlx_graph_output_count(self->graph)))
+        status = RLX_DIFFERS;
+    rlx_exec_destroy(twin);
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_session_destroy(session);
+    return status;
+}
+
+static void check_hook(subject *self, void *user) {
+    tally *all = user;
+    pool memory = {0};
+    rlx_allocator hook = {pool_allocate, pool_release, &memory};
+    uint64_t calls = counted_calls();
+    rlx_status status = use_everything(self, all->device, &hook);
+    calls = counted_calls() - calls;
+    if (status == RLX_OK && calls <= 8 && memory.live == 0) return;
+    print_error("%s: %u calls beside the hook, %zu blocks left: %s\n", self->name, (unsigned)calls,
+                memory.live, status == RLX_OK ? "" : rlx_last_error());
+    all->bad++;
+}
+
+/* Mapping the model's files (twice each, once to look and once to read) is not an allocation of
+ * ours; nothing else may pass by. */
+static void sessions_programs_and_executables_use_only_the_hook(void **state) {
+    tally all = {.device = subject_device("cpu", 2)};
+    (void)state;
+    subject_for_each_graph(check_hook, &all);
+    rlx_device_release(all.device);
+    assert_int_equal(all.bad, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thousand_runs_on_one_thread_allocate_nothing),
         cmocka_unit_test(a_thousand_runs_on_three_threads_allocate_nothing),
         cmocka_unit_test(poison_and_profiles_allocate_nothing),
         cmocka_unit_test(a_run_that_fails_allocates_nothing),
+        cmocka_unit_test(sessions_programs_and_executables_use_only_the_hook),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
