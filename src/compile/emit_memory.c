@@ -144,18 +144,22 @@ static rlx_status place_items(rlx_entry_emission *self, const rlx_place_item *it
     rlx_place_options options = {.size = sizeof options,
                                  .alignment = self->plan->alignment,
                                  .search_ns = self->emitter->options->search_ns};
-    uint64_t base = 0;
+    uint64_t base = 0, sum = 0;
     (void)rlx_align_u64(RLX_FAULT_BYTES, self->plan->alignment, &base); /* both are small */
-    RLX_TRY(rlx_place(self->plan->allocator, items, count, &options, offsets, &report));
+    RLX_TRY(without_reuse(items, count, self->plan->alignment, offsets, &sum));
     if (self->emitter->options->without_reuse) {
+        RLX_TRY(rlx_place_lower_bound(self->plan->allocator, items, count, self->plan->alignment,
+                                      &report.lower_bound, NULL));
+        report.peak = sum;
         report.method = "without reuse";
-        RLX_TRY(without_reuse(items, count, self->plan->alignment, offsets, &report.peak));
+    } else {
+        RLX_TRY(rlx_place(self->plan->allocator, items, count, &options, offsets, &report));
     }
     for (uint32_t i = 0; i < count; i++)
         offsets[i] += base; /* after the fault record */
     self->report.scratch_bytes = report.peak + base;
     self->report.lower_bound = report.lower_bound + base;
-    self->report.sum_bytes = report.sum_bytes + base;
+    self->report.sum_bytes = sum + base;
     self->report.placed_by = report.method;
     if (self->plan->segment_bytes[RLX_SEGMENT_SCRATCH] < self->report.scratch_bytes) {
         self->plan->segment_bytes[RLX_SEGMENT_SCRATCH] = self->report.scratch_bytes;
