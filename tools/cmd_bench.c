@@ -110,7 +110,7 @@ static int bench_file(bench_command *command) {
     if (status == RLX_OK) status = tool_open_program(&command->model, device, &program);
     if (status == RLX_OK) status = time_runs(command, program, false);
     if (status == RLX_OK) status = time_runs(command, program, true);
-    if (status != RLX_OK) code = tool_fail("bench", status);
+    code = status == RLX_OK ? TOOL_OK : tool_fail("bench", status);
     rlx_program_release(program);
     rlx_device_release(device);
     return code;
