@@ -15,6 +15,9 @@ int rlx_bench_limits(FILE *out, bool json);
  * only: no weight is read, nothing runs. */
 int rlx_bench_memory(FILE *out, bool json);
 
+/* Copy engines against sync and against max(copy, compute); conversions against copying. */
+int rlx_bench_copy(FILE *out, bool json);
+
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */
 int rlx_bench_place(FILE *out, bool json);

@@ -22,7 +22,11 @@ typedef struct topic {
 } topic;
 
 static const topic topics[] = {
-    {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory}, {"place", rlx_bench_place}};
+    {"limits", rlx_bench_limits},
+    {"memory", rlx_bench_memory},
+    {"place", rlx_bench_place},
+    {"copy", rlx_bench_copy},
+};
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
 /* Inputs are set before every run, outside the time: a run may overwrite them. */
@@ -141,7 +145,8 @@ int rlx_cmd_bench(int argc, char **argv) {
         "the share of its slowest steps. Without a topic: all of them.\n\n"
         "  limits   arithmetic, read and copy speed of this machine\n"
         "  memory   scratch bytes of well-known networks\n"
-        "  place    speed and quality of the memory placer",
+        "  place    speed and quality of the memory placer\n"
+        "  copy     copy engines, overlap with compute, conversions",
         options,
         sizeof options / sizeof *options,
         0,

@@ -40,7 +40,7 @@ typedef struct rlx_copy_options {
     uint32_t threads;      /* copy threads; 0: 1 (`thread`), 2 (`file` without io_uring) */
     uint32_t depth;        /* copies between the oldest pending one and the newest; 0: 64 */
     uint64_t inline_bytes; /* `thread`: up to this many bytes are copied at issue, where handing
-                            * over would cost more; 0: 128 KiB */
+                            * over would cost more; 0: 256 KiB */
     uint32_t flags;        /* RLX_COPY_* */
 } rlx_copy_options;
 

@@ -4,7 +4,7 @@
 
 #include "base/options.h"
 
-enum { INLINE_BYTES = 128 << 10, FILE_THREADS = 2 };
+enum { INLINE_BYTES = 256 << 10, FILE_THREADS = 2 };
 
 static rlx_status create(const rlx_allocator *allocator, const rlx_copy_options *options,
                          rlx_copy_host_config *config, rlx_copy_engine **out_engine) {
