@@ -26,8 +26,9 @@ test:
 	@$(NINJA)
 	@$(CTEST) -LE full
 
+# With clang and its runtimes, for libFuzzer.
 test-full:
-	@scripts/install-deps.sh build test
+	@scripts/install-deps.sh build test ci
 	@$(CONFIGURE) --log-level=WARNING -DRLX_BUILD_TESTS=ON
 	@$(NINJA)
 	@$(CTEST)

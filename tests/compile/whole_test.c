@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random graphs through everything: compiled for the CPU, run, and compared with the oracle, which
  * knows no pass, no plan and no arena. With any pass left out, without reuse of memory and with
- * dead memory overwritten the results are the same. */
+ * dead memory overwritten the results are the same. `test_compile_whole FIRST LAST` takes other seeds
+ * than 1 to 100. */
 #include "support/agree.h"
 #include "support/random_graph.h"
 #include "support/support.h"
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GRAPHS = 100, MOST_OUTPUT = 1024 };
+enum { MOST_OUTPUT = 1024 };
+
+static uint64_t first_seed = 1, last_seed = 100;
 
 typedef struct results {
     float outputs[8][MOST_OUTPUT];
@@ -102,7 +105,7 @@ static void assert_same_bits(const results *expected, const results *actual, uin
 static void compiled_graphs_give_what_the_oracle_gives(void **state) {
     fixture *self = *state;
     results *expected = calloc(2, sizeof *expected), *actual = expected + 1;
-    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+    for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
         rlx_graph *graph = rlx_test_random_graph(seed);
         expect(graph, seed, expected);
         run(self->device, graph, NULL, false, seed, actual);
@@ -116,7 +119,7 @@ static void any_pass_may_be_left_out(void **state) {
     fixture *self = *state;
     results *expected = calloc(2, sizeof *expected), *actual = expected + 1;
     uint32_t passes = rlx_pass_count();
-    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+    for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
         rlx_graph *graph = rlx_test_random_graph(seed);
         rlx_compile_options options = {.size = sizeof options,
                                        .disabled_passes = UINT64_C(1) << (seed % passes)};
@@ -134,7 +137,7 @@ static void any_pass_may_be_left_out(void **state) {
 static void reuse_and_poison_change_no_bit(void **state) {
     fixture *self = *state;
     results *first = calloc(2, sizeof *first), *second = first + 1;
-    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+    for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
         rlx_graph *graph = rlx_test_random_graph(seed);
         rlx_compile_options apart = {.size = sizeof apart, .without_reuse = true};
         run(self->device, graph, &apart, false, seed, first);
@@ -157,11 +160,15 @@ static int close_device(void **state) {
     return 0;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiled_graphs_give_what_the_oracle_gives),
         cmocka_unit_test(any_pass_may_be_left_out),
         cmocka_unit_test(reuse_and_poison_change_no_bit),
     };
+    if (count > 2) {
+        first_seed = strtoull(arguments[1], NULL, 10);
+        last_seed = strtoull(arguments[2], NULL, 10);
+    }
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
