@@ -11,10 +11,11 @@
 
 static const char *const style =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1c2530;--soft:#5b6775;--line:#dfe4ea;"
-    "--card:#f6f8fa;--sat:52%;--light:72%;--edge:42%;--text:#10202f;--live:#111827;--bound:#0a7d34;"
+    "--card:#f6f8fa;--sat:52%;--light:72%;--pale:92%;--edge:42%;--text:#10202f;--live:#111827;--"
+    "bound:#0a7d34;"
     "--peak:#c0262d}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#12161c;--ink:#e3e8ee;--soft:#93a0ae;"
-    "--line:#2a323c;--card:#1a2028;--sat:42%;--light:38%;--edge:60%;--text:#f2f5f8;"
+    "--line:#2a323c;--card:#1a2028;--sat:42%;--light:38%;--pale:20%;--edge:60%;--text:#f2f5f8;"
     "--live:#f5f5f5;--bound:#4ade80;--peak:#ff7b7b}}\n"
     "body{margin:0 auto;max-width:1400px;padding:20px 28px 60px;background:var(--paper);"
     "color:var(--ink);font:14px/1.5 system-ui,sans-serif}\n"
@@ -378,12 +379,12 @@ static void draw_entry(picture *p, uint32_t index) {
 }
 
 /* An op has its colour in every picture. Neighbours in the op table are often seen together, so
- * each hue is the golden angle away from the one before. */
+ * each hue is the golden angle away from the one before; inputs are paler than any of them. */
 static void draw_colours(picture *p) {
     for (uint32_t i = 1; i < PICTURE_CATEGORIES; i++)
         DRAW(p, ".c%u{--h:%u}", i, (uint32_t)((uint64_t)i * 137508 / 1000 % 360));
-    DRAW(p, ".c%d{--h:212}.c%d,.c%d,.fault{--sat:4%%}\n", PICTURE_INPUT, PICTURE_WORKSPACE,
-         PICTURE_OTHER);
+    DRAW(p, ".c%d{--h:212;--light:var(--pale)}.c%d,.c%d,.fault{--sat:4%%}\n", PICTURE_INPUT,
+         PICTURE_WORKSPACE, PICTURE_OTHER);
 }
 
 static void draw_page(picture *p, const char *title) {
