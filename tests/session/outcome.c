@@ -88,6 +88,7 @@ void subject_run(subject *self, const manner *how, outcome *out) {
     *out = (outcome){.output_count = self->graph->outputs.count};
     assert_true(out->output_count <= SUBJECT_ARRAYS);
     rlx_status status = rlx_session_compile(self->session, how->device, &compile, NULL, &program);
+    if (status == RLX_OK && how->prepare != NULL) how->prepare(how->user, program, &run);
     if (status == RLX_OK) status = rlx_exec_create(program, &run, &exec);
     if (status == RLX_OK) status = run_all(self, how, exec, out);
     note_end(out, status);

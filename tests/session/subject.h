@@ -39,6 +39,9 @@ typedef struct manner {
     bool without_reuse, poison;
     void (*before_run)(void); /* around rlx_exec_run alone; NULL: nothing */
     void (*after_run)(void);
+    /* May change how the executable is made, knowing the program; NULL: nothing. */
+    void (*prepare)(void *user, const rlx_program *program, rlx_exec_options *options);
+    void *user;
 } manner;
 
 /* Outputs of each good run, states after the last, and how it ended. */
