@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,11 +21,15 @@ static void note_interrupt(int number) {
     errno = saved;
 }
 
-/* The only file that we map and that others may cut is a program; nothing can be undone here. */
+/* The only file that we map and that others may cut is a program; nothing can be undone here. Every
+ * thread of the pool may get here at once: one speaks, the others wait for the end. */
 static void note_lost_map(int number) {
+    static atomic_flag is_said = ATOMIC_FLAG_INIT;
     static const char text[] =
         "rlx: a mapped program file was cut short or cannot be read while it was in use\n";
     (void)number;
+    while (atomic_flag_test_and_set(&is_said))
+        pause();
     ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
     (void)ignored;
     _exit(1);
@@ -60,7 +65,7 @@ void tool_signals_begin(void) {
     fill_closed();
     set_handler(SIGPIPE, SIG_IGN, 0);
     set_handler(SIGXFSZ, SIG_IGN, 0);
-    set_handler(SIGBUS, note_lost_map, (int)SA_RESETHAND);
+    set_handler(SIGBUS, note_lost_map, 0);
     catch_interrupt(SIGINT);
     catch_interrupt(SIGTERM);
     catch_interrupt(SIGHUP);

@@ -24,8 +24,14 @@ rlx_status rlx_thread_start(pthread_t *out_thread, void *(*body)(void *), void *
     sigset_t all, saved;
     pthread_t thread;
     int code;
-    /* A thread inherits the mask: signals stay the business of the program's own threads. */
+    /* A thread inherits the mask: signals stay the business of the program's own threads. Those
+     * that the thread itself causes (a mapped file that shrinks) would kill the process without
+     * asking the program's handler, if they were blocked. */
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_SETMASK, &all, &saved);
     code = pthread_create(&thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &saved, NULL);

@@ -11,6 +11,7 @@
 typedef struct {
     bool blocks_interrupt;
     bool blocks_terminate;
+    bool blocks_its_own_faults;
 } mask_seen;
 
 static void *look_at_mask(void *argument) {
@@ -19,6 +20,7 @@ static void *look_at_mask(void *argument) {
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     seen->blocks_interrupt = sigismember(&mask, SIGINT) == 1;
     seen->blocks_terminate = sigismember(&mask, SIGTERM) == 1;
+    seen->blocks_its_own_faults = sigismember(&mask, SIGBUS) == 1;
     return argument;
 }
 
@@ -32,6 +34,7 @@ static void a_thread_starts_with_signals_blocked_and_ours_stay(void **state) {
     assert_int_equal(pthread_join(thread, &returned), 0);
     assert_ptr_equal(returned, &seen);
     assert_true(seen.blocks_interrupt && seen.blocks_terminate);
+    assert_false(seen.blocks_its_own_faults);
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     assert_int_equal(sigismember(&mask, SIGINT), 0);
 }
