@@ -81,13 +81,16 @@ typedef struct node_text {
 
 static rlx_status check_arity(const node_text *node) {
     const rlx_op_info *info = node->info;
-    if (node->input_count < info->in_least || node->input_count > info->in_most)
-        return rlx_token_fail(&node->token, "%s takes %u to %u inputs, got %u", info->name,
-                              info->in_least, info->in_most, node->input_count);
-    if (node->target_count < info->out_least || node->target_count > info->out_most)
-        return rlx_token_fail(&node->token, "%s has %u to %u outputs, got %u", info->name,
-                              info->out_least, info->out_most, node->target_count);
-    return RLX_OK;
+    rlx_op_description about;
+    bool takes = node->input_count >= info->in_least && node->input_count <= info->in_most;
+    bool has = node->target_count >= info->out_least && node->target_count <= info->out_most;
+    if (takes && has) return RLX_OK;
+    RLX_TRY(rlx_op_describe(node->op, &about));
+    if (!takes)
+        return rlx_token_fail(&node->token, "%s takes %s inputs, got %u", info->name, about.inputs,
+                              node->input_count);
+    return rlx_token_fail(&node->token, "%s has %s outputs, got %u", info->name, about.outputs,
+                          node->target_count);
 }
 
 static rlx_status make_value(rlx_parser *parser, const rlx_token *target, rlx_value_id *out_value) {

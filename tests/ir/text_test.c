@@ -293,7 +293,7 @@ static void errors_say_line_and_column(void **state) {
     assert_refused("rlx 1\ny = relu(z)\n", "line 2, column 10: 'z' is not defined before");
     assert_refused("rlx 1\ninput x : f32[2]\ny = relu(x) gamma=2\n",
                    "line 3, column 13: relu has no attribute 'gamma'; it has: alpha, beta");
-    assert_refused("rlx 1\ninput x : f32[2]\ny = relu(x, x)\n", "relu takes 1 to 1 inputs, got 2");
+    assert_refused("rlx 1\ninput x : f32[2]\ny = relu(x, x)\n", "relu takes 1 inputs, got 2");
     assert_refused("rlx 1\ninput x : f32[2]\ny = relu(x) alpha=1 alpha=2\n",
                    "alpha is given twice");
     assert_refused("rlx 1\ninput x : f32[2] y\n", "expected the end of the line, found 'y'");
