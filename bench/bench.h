@@ -18,6 +18,10 @@ int rlx_bench_memory(FILE *out, bool json);
 /* Copy engines against sync and against max(copy, compute); conversions against copying. */
 int rlx_bench_copy(FILE *out, bool json);
 
+/* The file copy engine against raw reads; layers streamed from disk behind compute. Writes 256 MiB
+ * to $TMPDIR and removes them. */
+int rlx_bench_stream(FILE *out, bool json);
+
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */
 int rlx_bench_place(FILE *out, bool json);

@@ -22,10 +22,8 @@ typedef struct topic {
 } topic;
 
 static const topic topics[] = {
-    {"limits", rlx_bench_limits},
-    {"memory", rlx_bench_memory},
-    {"place", rlx_bench_place},
-    {"copy", rlx_bench_copy},
+    {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory}, {"place", rlx_bench_place},
+    {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -146,7 +144,8 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  limits   arithmetic, read and copy speed of this machine\n"
         "  memory   scratch bytes of well-known networks\n"
         "  place    speed and quality of the memory placer\n"
-        "  copy     copy engines, overlap with compute, conversions",
+        "  copy     copy engines, overlap with compute, conversions\n"
+        "  stream   layers read from disk behind compute",
         options,
         sizeof options / sizeof *options,
         0,
