@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random graphs through everything: compiled for the CPU, run, and compared with the oracle, which
  * knows no pass, no plan and no arena. With any pass left out, without reuse of memory and with
- * dead memory overwritten the results are the same. `test_compile_whole FIRST LAST` takes other seeds
- * than 1 to 100. */
+ * dead memory overwritten the results are the same. `test_compile_whole FIRST LAST` takes other
+ * seeds than 1 to 100. */
 #include "support/agree.h"
 #include "support/random_graph.h"
 #include "support/support.h"
