@@ -26,24 +26,16 @@ bool rlx_strides_are_plain(const rlx_shape *shape, const int64_t *strides) {
     return true;
 }
 
-typedef struct state_write {
-    rlx_value_id root;
-    rlx_block_id block;
-} state_write;
-
 typedef struct aliaser {
     rlx_lowered *self;
     rlx_graph *graph;
     rlx_storage *planned; /* parts of concats */
     uint32_t planned_count;
-    uint32_t *root_last; /* per root: last use of all who live there */
-    state_write *writes; /* of states, in order */
-    uint32_t write_count;
-    uint32_t *version;     /* per value, of states: how many of the writes it has seen */
+    uint32_t *root_last;   /* per root: last use of all who live there */
     uint8_t *needs_plain;  /* per value: a consumer takes no strides, or it is an output */
-    uint32_t *write_steps; /* all that write states, also those that are still to come */
+    uint32_t *write_steps; /* all that write states */
     rlx_value_id *written; /* the state of each of them */
-    uint32_t write_step_count;
+    uint32_t write_count;
     bool has_views, has_in_place;
 } aliaser;
 
@@ -77,8 +69,8 @@ static rlx_status find_writes(aliaser *self) {
     for (uint32_t s = 0; s < lowered->steps.count; s++) {
         const rlx_lowered_step *step = &lowered->steps.items[s];
         if (step->kind == RLX_STEP_JUMP || step->op != RLX_OP_STATE_WRITE) continue;
-        self->write_steps[self->write_step_count] = s;
-        self->written[self->write_step_count++] = rlx_view_root(self->graph, step->inputs[0]);
+        self->write_steps[self->write_count] = s;
+        self->written[self->write_count++] = rlx_view_root(self->graph, step->inputs[0]);
     }
     return RLX_OK;
 }
@@ -86,7 +78,7 @@ static rlx_status find_writes(aliaser *self) {
 /* Whether a state changes while a view of it, made at step s, is still looked at. */
 static bool changes_under(const aliaser *self, rlx_value_id state, uint32_t s, rlx_value_id view) {
     if (self->graph->values.items[state].kind != RLX_VALUE_STATE) return false;
-    for (uint32_t i = 0; i < self->write_step_count; i++) {
+    for (uint32_t i = 0; i < self->write_count; i++) {
         uint32_t at = self->write_steps[i];
         if (self->written[i] == state && at > s && at <= self->self->family_use[view]) return true;
     }
@@ -123,7 +115,6 @@ static bool try_view(aliaser *self, uint32_t s, uint32_t output) {
         source->byte_offset + offset / (int64_t)row->block_elements * (int64_t)row->block_bytes;
     memcpy(storage.strides, out.strides, sizeof storage.strides);
     attach(self, to, &storage);
-    self->version[to] = self->write_count; /* what it sees is what is there now */
     return true;
 }
 
@@ -185,57 +176,11 @@ static bool try_in_place(aliaser *self, const rlx_lowered_step *step, uint32_t s
     return false;
 }
 
-/* Whether block `inner` is `outer` or lies in it. */
-static bool is_within(const rlx_graph *graph, rlx_block_id inner, rlx_block_id outer) {
-    while (inner != outer && inner != RLX_NONE)
-        inner = graph->blocks.items[inner].parent;
-    return inner == outer;
-}
-
-/* Whether a write made what `value` stood for disappear before it is read in `block`. Branches do
- * not see each other. The state itself may be read after a block that wrote it: there is no other
- * name. */
-static bool is_overwritten(const aliaser *self, rlx_value_id value, rlx_value_id root,
-                           rlx_block_id block) {
-    for (uint32_t i = self->version[value]; i < self->write_count; i++) {
-        const state_write *write = &self->writes[i];
-        if (write->root != root) continue;
-        if (is_within(self->graph, block, write->block)) return true;
-        if (value != root && is_within(self->graph, write->block, block)) return true;
-    }
-    return false;
-}
-
-/* A state that was written may be read only through what the write gave. */
-static rlx_status check_versions(const aliaser *self, const rlx_lowered_step *step) {
-    rlx_block_id block = step->node == RLX_NONE ? 0 : self->graph->nodes.items[step->node].block;
-    for (uint32_t i = 0; i < step->input_count; i++) {
-        rlx_value_id value = step->inputs[i];
-        if (value == RLX_NONE) continue;
-        rlx_value_id root = self->self->storages[value].root;
-        if (root == RLX_NONE || self->graph->values.items[root].kind != RLX_VALUE_STATE) continue;
-        if (!is_overwritten(self, value, root, block)) continue;
-        char text[160];
-        return RLX_FAIL(RLX_INVALID_GRAPH,
-                        "%s reads state '%s' as it was before an earlier node wrote it: use the "
-                        "value that the state_write returns",
-                        rlx_node_text(self->graph, step->node, text, sizeof text),
-                        self->graph->values.items[root].name);
-    }
-    return RLX_OK;
-}
-
 static rlx_status place_state_write(aliaser *self, const rlx_lowered_step *step) {
     rlx_value_id state = step->inputs[0], written = step->outputs[0];
-    rlx_value_id root = self->self->storages[state].root;
-    if (self->graph->values.items[root].kind == RLX_VALUE_STATE) {
-        self->writes[self->write_count++] =
-            (state_write){root, self->graph->nodes.items[step->node].block};
-    }
     if (written != RLX_NONE && written != state) {
         rlx_storage storage = self->self->storages[state];
         attach(self, written, &storage);
-        self->version[written] = self->write_count;
     }
     if (step->output_count > 1 && step->outputs[1] != RLX_NONE) {
         RLX_TRY(own_memory(self, step->outputs[1]));
@@ -287,7 +232,6 @@ static bool elide_view(aliaser *self, uint32_t s) {
 static rlx_status place_step(aliaser *self, uint32_t s) {
     rlx_lowered_step *step = &self->self->steps.items[s];
     if (step->kind == RLX_STEP_JUMP) return RLX_OK;
-    RLX_TRY(check_versions(self, step));
     if (step->op == RLX_OP_STATE_WRITE) return place_state_write(self, step);
     if (elide_view(self, s)) return RLX_OK;
     for (uint32_t i = 0; i < step->output_count; i++)
@@ -333,9 +277,6 @@ rlx_status rlx_lower_alias(rlx_lowered *lowered) {
         rlx_scratch_array(scratch, values, sizeof *lowered->storages, (void **)&lowered->storages));
     RLX_TRY(rlx_scratch_array(scratch, values, sizeof *lowered->roots, (void **)&lowered->roots));
     RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.root_last));
-    RLX_TRY(rlx_scratch_array(scratch, lowered->steps.count + 1u, sizeof *self.writes,
-                              (void **)&self.writes));
-    RLX_TRY(rlx_scratch_array(scratch, values, sizeof(uint32_t), (void **)&self.version));
     RLX_TRY(rlx_scratch_array(scratch, values, 1, (void **)&self.needs_plain));
     for (uint32_t v = 0; v < values; v++)
         lowered->storages[v].root = RLX_NONE;

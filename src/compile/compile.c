@@ -105,6 +105,7 @@ rlx_status rlx_compile(const rlx_graph *graph, const rlx_target *target,
     if (graph->outputs.count == 0) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "the graph has no outputs, so there is nothing to run");
     }
+    RLX_TRY(rlx_check_states(graph, allocator));
     RLX_TRY(rlx_plan_create(allocator, &plan));
     rlx_fp_mode saved = rlx_fp_mode_enter(); /* constants are folded as a run would compute them */
     rlx_status status = compile_into(graph, target, &read, allocator, plan);

@@ -32,6 +32,9 @@ RLX_WARN_UNUSED rlx_status rlx_pass_fuse_norm(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_chain(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_own_outputs(rlx_pass_context *context);
 
+/* Refuses a model that reads a state as it was before a write of it; the text names both. */
+RLX_WARN_UNUSED rlx_status rlx_check_states(const rlx_graph *graph, const rlx_allocator *allocator);
+
 /* Runs the graph passes that are on, in order. */
 RLX_WARN_UNUSED rlx_status rlx_run_passes(rlx_pass_context *context);
 
