@@ -75,19 +75,30 @@ static rlx_status run_all(const subject *self, const manner *how, rlx_exec *exec
     return RLX_OK;
 }
 
+static rlx_status pass_through_file(const manner *how, rlx_program **program) {
+    RLX_TRY(rlx_program_save(*program, how->through_file));
+    rlx_program_release(*program);
+    *program = NULL;
+    return rlx_program_load(how->device, how->through_file, NULL, program);
+}
+
 void subject_run(subject *self, const manner *how, outcome *out) {
     rlx_entry_spec entry = {.bindings = self->bindings, .binding_count = self->binding_count};
     rlx_compile_options compile = {.size = sizeof compile,
                                    .entries = &entry,
                                    .entry_count = 1,
                                    .disabled_passes = how->disabled_passes,
-                                   .without_reuse = how->without_reuse};
+                                   .without_reuse = how->without_reuse,
+                                   .keep_inputs = how->keep_inputs};
     rlx_exec_options run = {.size = sizeof run, .poison = how->poison};
     rlx_program *program = NULL;
     rlx_exec *exec = NULL;
     *out = (outcome){.output_count = self->graph->outputs.count};
     assert_true(out->output_count <= SUBJECT_ARRAYS);
     rlx_status status = rlx_session_compile(self->session, how->device, &compile, NULL, &program);
+    if (status == RLX_OK && how->through_file != NULL) {
+        status = pass_through_file(how, &program);
+    }
     if (status == RLX_OK && how->prepare != NULL) how->prepare(how->user, program, &run);
     if (status == RLX_OK) status = rlx_exec_create(program, &run, &exec);
     if (status == RLX_OK) status = run_all(self, how, exec, out);

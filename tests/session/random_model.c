@@ -15,6 +15,9 @@ typedef struct item {
     int64_t dims[4];
 } item;
 
+/* The first dim of sized values is only known at run time, at most 4. */
+enum { MOST_SIZED = 32 };
+
 /* A state is read as what its last write gave. What a block wrote is read by the state's own name
  * after it, unless the block around had written too: then nothing names it. */
 enum { BY_NAME = -1, NAMELESS = -2 };
@@ -32,6 +35,8 @@ typedef struct maker {
     uint32_t count;
     state_of states[MOST_STATES];
     uint32_t state_count;
+    item sized[MOST_SIZED];
+    uint32_t sized_count;
     int next;
     uint32_t depth, nodes_left;
 } maker;
@@ -330,6 +335,81 @@ static void make_state_write(maker *self) {
     }
 }
 
+static void put_sized(maker *self, item x) {
+    if (self->sized_count < MOST_SIZED) self->sized[self->sized_count++] = x;
+}
+
+/* Work on sized values: what keeps the size, and what sums it up. */
+static void make_sized(maker *self) {
+    if (self->sized_count == 0) return;
+    item x = self->sized[below(self, self->sized_count)], y = x;
+    switch (below(self, 5)) {
+    case 0:
+        y.name = self->next++;
+        put(self, "v%d = tanh(v%d)\n", y.name, x.name);
+        put_sized(self, y);
+        break;
+    case 1:
+        y.name = self->next++;
+        put(self, "v%d = mul(v%d, v%d)\n", y.name, x.name, x.name);
+        put_sized(self, y);
+        break;
+    case 2:
+        if (x.rank < 2) return;
+        y.name = self->next++;
+        y.dims[1] = 1;
+        put(self, "v%d = slice(v%d) starts=[0] ends=[1] axes=[1]\n", y.name, x.name);
+        put_sized(self, y);
+        break;
+    default: { /* a size of 0 sums up to 0 */
+        for (uint32_t i = 1; i < x.rank; i++)
+            y.dims[i - 1] = x.dims[i];
+        y.rank = x.rank - 1;
+        define(self, y);
+        put(self, "reduce_sum(v%d) axes=[0]\n", x.name);
+        unary(self, self->items[self->count - 1]);
+    }
+    }
+}
+
+/* Rows of v0 where column 0 is positive: the input's own bits decide. */
+static void make_nonzero(maker *self) {
+    int name = self->next;
+    self->next += 6;
+    put(self, "v%d = slice(v0) starts=[0] ends=[1] axes=[1]\n", name);
+    put(self, "v%d = reshape(v%d) shape=[4]\n", name + 1, name);
+    put(self, "v%d = greater(v%d, zero)\n", name + 2, name + 1);
+    put(self, "v%d, v%d = nonzero(v%d)\n", name + 3, self->next, name + 2);
+    put(self, "v%d = squeeze(v%d) axes=[0]\n", name + 4, name + 3);
+    self->next++;
+    item rows = {.name = name + 5, .rank = 2, .dims = {4, 3}};
+    put(self, "v%d = gather(v0, v%d) axis=0\n", rows.name, name + 4);
+    put_sized(self, rows);
+}
+
+/* Other dtypes of the same and of other widths, exact from input to result. */
+static void make_casts(maker *self) {
+    static const char *const to[] = {"i32", "i64", "f64", "i8", "f16"};
+    uint32_t dtype = below(self, 5);
+    int name = self->next;
+    self->next += 3;
+    put(self, "v%d = cast(v%u) to=%s\n", name, below(self, 2), to[dtype]);
+    put(self, "v%d = %s(v%d, v%d)\n", name + 1, below(self, 2) == 0 ? "max" : "add", name, name);
+    put(self, "v%d = %s(v%d)\n", name + 2, below(self, 2) == 0 ? "neg" : "abs", name + 1);
+    bool is_first = strstr(self->text + self->used - 100, "cast(v0)") != NULL;
+    define(self, self->items[is_first ? 0 : 1]);
+    put(self, "cast(v%d) to=f32\n", name + 2);
+}
+
+/* A choice by the bits of an input. */
+static void make_where(maker *self) {
+    item x = self->items[below(self, 2)], a = x, b = partner(self, x);
+    int name = self->next++;
+    put(self, "v%d = less(v%d, zero)\n", name, x.name);
+    define(self, a);
+    put(self, "where(v%d, v%d, v%d)\n", name, x.name, b.name);
+}
+
 static void make_some(maker *self, uint32_t count);
 
 /* A value of the wanted shape: one that is there, or a reshape or a copy of x. */
@@ -348,30 +428,31 @@ static void enter_block(maker *self, state_of *out_states) {
     self->depth++;
 }
 
-static void leave_block(maker *self, const state_of *states, uint32_t outside) {
+static void leave_block(maker *self, const state_of *states, uint32_t outside, uint32_t sized) {
     for (uint32_t i = 0; i < self->state_count; i++) {
         bool is_written = self->states[i].writes != states[i].writes;
         self->states[i].latest =
             is_written && states[i].latest != BY_NAME ? NAMELESS : states[i].latest;
     }
     self->count = outside;
+    self->sized_count = sized;
     self->depth--;
 }
 
 /* What blocks define ends with them. */
-static void make_branch(maker *self) {
+static void branch_on(maker *self, const char *condition) {
     item x = pick(self), y = pick(self);
     if (self->depth == MOST_DEPTH || self->count + 60 > MOST_VALUES) return;
     int a = self->next++, b = self->next++;
-    put(self, "v%d, v%d = if(c%u) {\n", a, b, below(self, 2));
-    uint32_t outside = self->count;
+    put(self, "v%d, v%d = if(%s) {\n", a, b, condition);
+    uint32_t outside = self->count, sized = self->sized_count;
     for (uint32_t branch = 0; branch < 2; branch++) {
         state_of states[MOST_STATES];
         enter_block(self, states);
         make_some(self, 1 + below(self, 4));
         put(self, "yield v%d, v%d\n%s\n", shaped_like(self, x), shaped_like(self, y),
             branch == 0 ? "} else {" : "}");
-        leave_block(self, states, outside);
+        leave_block(self, states, outside, sized);
     }
     x.name = a;
     y.name = b;
@@ -379,11 +460,20 @@ static void make_branch(maker *self) {
     self->items[self->count++] = y;
 }
 
+static void make_branch(maker *self) {
+    branch_on(self, below(self, 2) == 0 ? "c0" : "c1");
+}
+
+/* One that is known while compiling. */
+static void make_fixed_branch(maker *self) {
+    branch_on(self, below(self, 2) == 0 ? "yes" : "no");
+}
+
 /* Carries two or three values of one shape, which may change places, and stacks one. */
 static void make_loop(maker *self) {
     item x = pick(self), carried[3] = {x, x, x};
     state_of states[MOST_STATES];
-    uint32_t count = 2 + below(self, 2), outside = self->count;
+    uint32_t count = 2 + below(self, 2), outside = self->count, sized = self->sized_count;
     if (self->depth == MOST_DEPTH || self->count + 60 > MOST_VALUES || elements(&x) > 24) return;
     int outputs = self->next, stacked = outputs + (int)count, trips = stacked + 1;
     self->next += (int)count + 2;
@@ -405,19 +495,25 @@ static void make_loop(maker *self) {
     for (uint32_t i = 0; i < count; i++)
         put(self, ", v%d", shaped_like(self, x));
     put(self, ", v%d\n}\n", shaped_like(self, x));
-    leave_block(self, states, outside);
+    leave_block(self, states, outside, sized);
     for (uint32_t i = 0; i < count; i++) {
         x.name = outputs + (int)i;
         self->items[self->count++] = x;
     }
+    item rows = {.name = stacked, .rank = x.rank + 1, .dims = {4}};
+    for (uint32_t i = 0; i < x.rank; i++)
+        rows.dims[i + 1] = x.dims[i];
+    if (x.rank < 3) put_sized(self, rows);
     if (self->depth == 0 && below(self, 2) == 0) put(self, "output v%d\n", stacked);
 }
 
 static void make_some(maker *self, uint32_t count) {
     static void (*const makers[])(maker *) = {
-        make_unary,  make_binary,     make_binary,      make_reshape, make_transpose, make_slice,
-        make_split,  make_concat,     make_concat,      make_expand,  make_reduce,    make_matmul,
-        make_branch, make_state_read, make_state_write, make_loop,    make_pad,       make_slice,
+        make_unary,   make_binary, make_binary, make_reshape,      make_transpose,
+        make_slice,   make_split,  make_concat, make_concat,       make_expand,
+        make_reduce,  make_matmul, make_branch, make_state_read,   make_state_write,
+        make_loop,    make_pad,    make_slice,  make_sized,        make_sized,
+        make_nonzero, make_casts,  make_where,  make_fixed_branch,
     };
     for (uint32_t i = 0; i < count && self->count + 16 < MOST_VALUES && self->nodes_left > 0; i++)
         makers[below(self, sizeof makers / sizeof *makers)](self);
@@ -429,7 +525,8 @@ static void make_head(maker *self) {
               "input c0 : bool[]\ninput c1 : bool[]\ninput n : i64[]\n"
               "param v2 : f32[3, 4] = seeded(5, 0.5)\nconst v3 : f32[3] = [0.5, -1, 0.25]\n"
               "const at0 : i64[] = [0]\nconst at1 : i64[] = [1]\nconst at2 : i64[] = [3]\n"
-              "const yes : bool[] = [true]\n");
+              "const yes : bool[] = [true]\nconst no : bool[] = [false]\n"
+              "const zero : f32[] = [0]\n");
     self->items[0] = inputs[0];
     self->items[1] = inputs[1];
     self->items[2] = (item){2, 2, {3, 4}};
@@ -449,5 +546,9 @@ char *random_model(uint64_t seed) {
     make_some(&self, 4 + below(&self, 20));
     for (uint32_t i = 0; i < 4; i++)
         put(&self, "output v%d as \"out%u\"\n", pick(&self).name, i);
+    for (uint32_t i = 0; i < 2 && self.sized_count != 0; i++) {
+        int name = self.sized[below(&self, self.sized_count)].name;
+        put(&self, "output v%d as \"sized%u\"\n", name, i);
+    }
     return self.text;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static rlx_test_folder folder;
 static uint64_t first_seed = 1, seed_count = 300;
 
 static bool agrees(subject *self, const outcome *expected, const manner *how) {
@@ -28,10 +29,13 @@ static bool check_model(rlx_device *device, uint64_t seed) {
     char *text = random_model(seed);
     rlx_test_random random = rlx_test_seed(seed ^ 0x5eed);
     uint64_t all = subject_all_passes();
+    const char *path = rlx_test_path(&folder, "program");
     const manner manners[] = {
         {.device = device, .poison = true},
         {.device = device, .without_reuse = true},
         {.device = device, .disabled_passes = all},
+        {.device = device, .poison = true, .keep_inputs = true},
+        {.device = device, .through_file = path},
         {.device = device, .poison = true, .disabled_passes = rlx_test_next(&random) & all},
         {.device = device,
          .poison = true,
@@ -56,8 +60,10 @@ static void random_models_agree_with_the_oracle(void **state) {
     rlx_device *device = subject_device("cpu", 2);
     unsigned bad = 0;
     (void)state;
+    rlx_test_folder_create(&folder);
     for (uint64_t seed = first_seed; seed < first_seed + seed_count && bad < 3; seed++)
         bad += !check_model(device, seed);
+    rlx_test_folder_remove(&folder);
     rlx_device_release(device);
     assert_int_equal(bad, 0);
 }

@@ -36,7 +36,8 @@ void subject_close(subject *self);
 typedef struct manner {
     rlx_device *device;
     uint64_t disabled_passes;
-    bool without_reuse, poison;
+    bool without_reuse, poison, keep_inputs;
+    const char *through_file; /* the program is saved here and loaded again; NULL: not */
     void (*before_run)(void); /* around rlx_exec_run alone; NULL: nothing */
     void (*after_run)(void);
     /* May change how the executable is made, knowing the program; NULL: nothing. */
