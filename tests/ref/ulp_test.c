@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far the float unary ops are from the true value, against formulas of our own in a wider type.
  * As it stands, a sample of all exponents and the special values; `test_ref_ulp whole [op..]` tries
- * every f32 there is, on all processors (some minutes per op). The table holds what was seen,
- * rounded up: a kernel may only become better without a change here. */
+ * every f32 there is, on all processors (about five minutes per op on two). The table holds what
+ * was seen, rounded up: a kernel may only become better without a change here. */
 #include "base/thread.h"
 #include "ir/op.h"
 #include "ref/unary.h"
