@@ -541,9 +541,10 @@ static void make_head(maker *self) {
 }
 
 char *random_model(uint64_t seed) {
-    maker self = {.random = rlx_test_seed(seed), .nodes_left = 60};
+    bool is_large = seed % 8 == 0;
+    maker self = {.random = rlx_test_seed(seed), .nodes_left = is_large ? 250 : 60};
     make_head(&self);
-    make_some(&self, 4 + below(&self, 20));
+    make_some(&self, is_large ? 40 + below(&self, 100) : 4 + below(&self, 20));
     for (uint32_t i = 0; i < 4; i++)
         put(&self, "output v%d as \"out%u\"\n", pick(&self).name, i);
     for (uint32_t i = 0; i < 2 && self.sized_count != 0; i++) {
