@@ -22,9 +22,11 @@ typedef struct tally {
 
 static const uint32_t thread_counts[DEVICES] = {1, 2, 3, 8};
 
-/* Rounding up, subnormal results and operands taken as zero. */
+#if defined(__x86_64__)
 static unsigned saved_mode;
+#endif
 
+/* Rounding up, subnormal results and operands taken as zero. */
 static void change_mode(void) {
     fesetround(FE_UPWARD);
 #if defined(__x86_64__)
