@@ -26,8 +26,9 @@ RLX_API void rlx_session_destroy(rlx_session *session); /* NULL is allowed */
 RLX_API const rlx_graph *rlx_session_graph(const rlx_session *session);
 
 /* The plan for a device by name (NULL: "cpu"), without opening it and without reading a weight. The
- * plan is owned by the caller. `threads` 0: as many as the process may use; `options` may be NULL.
- * RLX_UNSUPPORTED lists every node that the device cannot run. */
+ * plan is owned by the caller; it points to parameters that the model holds in memory, so programs
+ * are made of it while the session lives. `threads` 0: as many as the process may use; `options`
+ * may be NULL. RLX_UNSUPPORTED lists every node that the device cannot run. */
 RLX_CALL rlx_status rlx_session_plan(rlx_session *session, const char *device_name,
                                      uint32_t threads, const rlx_compile_options *options,
                                      rlx_plan **out_plan);
