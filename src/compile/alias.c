@@ -110,6 +110,7 @@ static bool try_view(aliaser *self, uint32_t s, uint32_t output) {
     if (self->needs_plain[to] && !rlx_strides_are_plain(&out_type->shape, out.strides)) {
         return false;
     }
+    if (rlx_tensor_elements(&out) == 0) offset = 0; /* nothing lies at it, and it may be outside */
     /* Blocks: rlx_view_of gives only offsets that fall on them. */
     storage.byte_offset =
         source->byte_offset + offset / (int64_t)row->block_elements * (int64_t)row->block_bytes;

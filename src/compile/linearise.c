@@ -271,7 +271,9 @@ static rlx_status end_iteration(rlx_lowered *self, const loop_parts *parts) {
     const rlx_value_id inputs[] = {parts->iteration, parts->one};
     for (uint32_t i = 0; i < parts->scanned; i++) {
         rlx_value_id row = self->graph->blocks.items[body].yields[1 + parts->carried + i];
-        if (parts->rows[i] != RLX_NONE) RLX_TRY(store_row(self, parts, row, parts->rows[i]));
+        rlx_value_id rows = parts->rows[i];
+        if (rows == RLX_NONE || self->graph->values.items[rows].type.shape.dims[0] == 0) continue;
+        RLX_TRY(store_row(self, parts, row, rows)); /* of 0 iterations there is no row */
     }
     RLX_TRY(push_copy(self, parts->node, self->graph->blocks.items[body].yields[0], parts->go_on));
     RLX_TRY(carry_over(self, parts));
