@@ -111,6 +111,7 @@ static rlx_status infer_if(rlx_infer *infer) {
     const rlx_block *blocks = infer->graph->blocks.items;
     const rlx_block *then_block = &blocks[infer->node->blocks[0]];
     const rlx_block *else_block = &blocks[infer->node->blocks[1]];
+    if (!rlx_infer_has(infer, 0)) return RLX_FAIL(RLX_INVALID_GRAPH, "if has no condition");
     RLX_TRY(check_scalar(infer, "the condition", infer->in[0], RLX_DTYPE_BOOL));
     if (then_block->yield_count != infer->out_count ||
         else_block->yield_count != infer->out_count) {
