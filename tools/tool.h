@@ -66,7 +66,7 @@ typedef struct tool_usage {
     uint32_t least_arguments, most_arguments;
 } tool_usage;
 
-/* Reads the arguments; the positional ones go to `positional`. Gives TOOL_OK to go on; else
+/* Reads the arguments; the positional ones go to `positional`. True: go on; else
  * *out_code is what the verb returns (help was printed, or a message). */
 bool tool_parse(const tool_usage *usage, int argc, char **argv, const char **positional,
                 int *out_code);

@@ -11,10 +11,6 @@ static const rlx_importer importers[] = {
 };
 enum { IMPORTER_COUNT = sizeof importers / sizeof importers[0], HEAD_BYTES = 4096 };
 
-const rlx_importer *rlx_importer_at(uint32_t index) {
-    return index < IMPORTER_COUNT ? &importers[index] : NULL;
-}
-
 static bool ends_with(const char *path, const char *extension) {
     size_t length = strlen(path), ending = strlen(extension);
     return length > ending && strcmp(path + length - ending, extension) == 0;

@@ -15,9 +15,6 @@ typedef struct rlx_importer {
     rlx_status (*import)(const rlx_allocator *allocator, const char *path, rlx_graph **out_graph);
 } rlx_importer;
 
-/* Row `index` of the table; NULL past the end. */
-const rlx_importer *rlx_importer_at(uint32_t index);
-
 /* Reads a model file. The graph is owned by the caller. RLX_UNSUPPORTED: no importer knows the
  * file (the text lists those that there are). */
 RLX_WARN_UNUSED rlx_status rlx_import(const rlx_allocator *allocator, const char *path,

@@ -1,33 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewriting for passes: replacing uses, counting them, deep copies. */
+/* For passes: counting uses, and deep copies. */
 #include "ir/graph.h"
 
 #include <string.h>
-
-void rlx_graph_replace_uses(rlx_graph *graph, rlx_value_id from, rlx_value_id to) {
-    for (uint32_t n = 0; n < graph->nodes.count; n++) {
-        rlx_node *node = &graph->nodes.items[n];
-        if (node->is_dead) continue;
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            if (node->inputs[i] == from) node->inputs[i] = to;
-        }
-    }
-    for (uint32_t b = 0; b < graph->blocks.count; b++) {
-        rlx_block *block = &graph->blocks.items[b];
-        for (uint32_t i = 0; i < block->yield_count; i++) {
-            if (block->yields[i] == from) block->yields[i] = to;
-        }
-    }
-    for (uint32_t i = 0; i < graph->outputs.count; i++) {
-        if (graph->outputs.items[i].value == from) graph->outputs.items[i].value = to;
-    }
-    for (uint32_t v = 0; v < graph->values.count; v++) {
-        rlx_type *type = &graph->values.items[v].type;
-        for (uint32_t i = 0; i < type->shape.rank; i++) {
-            if (type->extents[i] == from) type->extents[i] = to;
-        }
-    }
-}
 
 void rlx_graph_count_uses(const rlx_graph *graph, uint32_t *counts) {
     memset(counts, 0, graph->values.count * sizeof *counts);

@@ -97,8 +97,6 @@ void rlx_graph_drop_values(rlx_graph *graph, uint32_t first);
 /* Copies an attribute struct (and its lists) into the graph's memory. */
 RLX_WARN_UNUSED rlx_status rlx_graph_copy_attrs(rlx_graph *graph, rlx_op op, const void *attrs,
                                                 const void **out_attrs);
-/* Every use of `from` (inputs, yields, outputs, extents) becomes `to`. */
-void rlx_graph_replace_uses(rlx_graph *graph, rlx_value_id from, rlx_value_id to);
 /* A deep copy, dead nodes left out of the block lists; ids stay the same. */
 RLX_WARN_UNUSED rlx_status rlx_graph_clone(const rlx_graph *graph, const rlx_allocator *allocator,
                                            rlx_graph **out_graph);

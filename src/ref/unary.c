@@ -34,8 +34,3 @@ float rlx_ref_unary_f32(rlx_op op, float x, double alpha, double beta) {
     rlx_ref_unary_run_f32(op, &x, 1, alpha, beta);
     return x;
 }
-
-double rlx_ref_unary_f64(rlx_op op, double x, double alpha, double beta) {
-    rlx_ref_unary_run_f64(op, &x, 1, alpha, beta);
-    return x;
-}

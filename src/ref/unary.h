@@ -12,6 +12,5 @@ void rlx_ref_unary_run_f32(rlx_op op, float *values, int64_t count, double alpha
 void rlx_ref_unary_run_f64(rlx_op op, double *values, int64_t count, double alpha, double beta);
 /* One value. */
 float rlx_ref_unary_f32(rlx_op op, float x, double alpha, double beta);
-double rlx_ref_unary_f64(rlx_op op, double x, double alpha, double beta);
 
 #endif
