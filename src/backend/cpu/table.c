@@ -1,25 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The levels and the override lists. A folder of faster kernels (x86/, arm/) adds its list to
- * `overrides`; within a list, better kernels come first. */
+/* The levels and their override lists: the families of vec/, once per instruction set. */
 #include "backend/cpu/table.h"
 
 #include "base/cpu.h"
 
 #include <string.h>
 
-const rlx_cpu_level rlx_cpu_levels[] = {
-    {"scalar", "cpu:scalar", "cpu/scalar", 0, 1000000000u, 4000000000u},
+/* clang-format off */
 #if defined(__x86_64__)
-    {"avx2", "cpu:avx2", "cpu/avx2", RLX_CPU_AVX2 | RLX_CPU_F16C, 1000000000u, 4000000000u},
-    {"avx512", "cpu:avx512", "cpu/avx512", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512,
-     1000000000u, 4000000000u},
+#define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx2[], rlx_cpu_##family##_avx512[];
+#include "backend/cpu/vec/families.def"
+#undef FAMILY
+static const rlx_cpu_override *const avx2_families[] = {
+#define FAMILY(family) rlx_cpu_##family##_avx2,
+#include "backend/cpu/vec/families.def"
+#undef FAMILY
+    NULL};
+static const rlx_cpu_override *const avx512_families[] = {
+#define FAMILY(family) rlx_cpu_##family##_avx512,
+#include "backend/cpu/vec/families.def"
+#undef FAMILY
+    NULL};
 #elif defined(__aarch64__)
-    {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, 1000000000u, 4000000000u},
+#define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_neon[];
+#include "backend/cpu/vec/families.def"
+#undef FAMILY
+static const rlx_cpu_override *const neon_families[] = {
+#define FAMILY(family) rlx_cpu_##family##_neon,
+#include "backend/cpu/vec/families.def"
+#undef FAMILY
+    NULL};
+#endif
+static const rlx_cpu_override *const no_families[] = {NULL};
+
+const rlx_cpu_level rlx_cpu_levels[] = {
+    {"scalar", "cpu:scalar", "cpu/scalar", 0, no_families, 1000000000u, 4000000000u},
+#if defined(__x86_64__)
+    {"avx2", "cpu:avx2", "cpu/avx2", RLX_CPU_AVX2 | RLX_CPU_F16C, avx2_families,
+     40000000000u, 8000000000u},
+    {"avx512", "cpu:avx512", "cpu/avx512", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512,
+     avx512_families, 80000000000u, 8000000000u},
+#elif defined(__aarch64__)
+    {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, neon_families, 10000000000u, 4000000000u},
 #endif
 };
+/* clang-format on */
 const uint32_t rlx_cpu_level_count = sizeof rlx_cpu_levels / sizeof rlx_cpu_levels[0];
-
-static const rlx_cpu_override *const overrides[] = {NULL};
 
 const rlx_cpu_level *rlx_cpu_best_level(void) {
     uint32_t flags = rlx_cpu_flags(), best = 0;
@@ -44,8 +70,8 @@ static bool takes(const rlx_cpu_override *row, const rlx_cpu_level *level,
 }
 
 const rlx_kernel *rlx_cpu_choose(const rlx_cpu_level *level, const rlx_target_query *query) {
-    for (uint32_t i = 0; overrides[i] != NULL; i++) {
-        for (const rlx_cpu_override *row = overrides[i]; row->op != RLX_OP_NONE; row++) {
+    for (uint32_t i = 0; level->families[i] != NULL; i++) {
+        for (const rlx_cpu_override *row = level->families[i]; row->op != RLX_OP_NONE; row++) {
             if (takes(row, level, query)) return &row->kernel;
         }
     }
@@ -55,8 +81,8 @@ const rlx_kernel *rlx_cpu_choose(const rlx_cpu_level *level, const rlx_target_qu
 const rlx_kernel *rlx_cpu_find_kernel(const rlx_cpu_level *level, const rlx_target_query *query,
                                       const char *name) {
     const rlx_kernel *scalar = rlx_ref_kernel(query->op);
-    for (uint32_t i = 0; overrides[i] != NULL; i++) {
-        for (const rlx_cpu_override *row = overrides[i]; row->op != RLX_OP_NONE; row++) {
+    for (uint32_t i = 0; level->families[i] != NULL; i++) {
+        for (const rlx_cpu_override *row = level->families[i]; row->op != RLX_OP_NONE; row++) {
             if (takes(row, level, query) && strcmp(row->kernel.name, name) == 0) {
                 return &row->kernel;
             }

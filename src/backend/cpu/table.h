@@ -6,12 +6,15 @@
 #include "plan/target.h"
 #include "ref/kernel.h"
 
+typedef struct rlx_cpu_override rlx_cpu_override;
+
 /* An instruction-set level that can be forced by the device name "cpu:NAME". */
 typedef struct rlx_cpu_level {
     const char *name;                            /* "scalar", "avx2" */
     const char *device;                          /* "cpu:scalar" */
     const char *target;                          /* "cpu/scalar" */
     uint32_t flags;                              /* rlx_cpu_flag bits that it needs and may use */
+    const rlx_cpu_override *const *families;     /* lists of faster kernels; NULL ends them */
     uint64_t flops_per_second, bytes_per_second; /* rough, of one thread */
 } rlx_cpu_level;
 
@@ -24,12 +27,12 @@ const rlx_cpu_level *rlx_cpu_best_level(void);
 const rlx_cpu_level *rlx_cpu_find_level(const char *device);
 
 /* A faster kernel for some of an op's cases. */
-typedef struct rlx_cpu_override {
+struct rlx_cpu_override {
     rlx_op op;                                    /* RLX_OP_NONE ends a list */
     uint32_t flags;                               /* rlx_cpu_flag bits that it needs */
     bool (*takes)(const rlx_target_query *query); /* NULL: every case of the op */
     rlx_kernel kernel;
-} rlx_cpu_override;
+};
 
 /* The kernel for a step on this level: the first override that takes it, else scalar C; NULL for
  * ops that are no kernels. */
