@@ -6,6 +6,7 @@
 #define RLX_TESTS_ORACLE_H
 
 #include "ir/graph.h"
+#include "ref/kernel.h"
 
 /* A plain row-major array. `data` is owned: rlx_test_array_free. */
 typedef struct rlx_test_array {
@@ -26,6 +27,13 @@ RLX_WARN_UNUSED rlx_status rlx_test_oracle_create(const rlx_graph *graph,
                                                   uint32_t input_count,
                                                   rlx_test_oracle **out_oracle);
 void rlx_test_oracle_destroy(rlx_test_oracle *oracle);
+
+/* Called instead of the scalar kernel of each node that has one; it must leave in args->out what
+ * the scalar kernel would (rlx_test_run_kernel does). */
+typedef rlx_status (*rlx_test_runner)(void *user, rlx_kernel_args *args);
+void rlx_test_oracle_watch(rlx_test_oracle *oracle, rlx_test_runner runner, void *user);
+/* Runs all items of a kernel with workspace and a fault record of its own; RLX_FAULT says what. */
+RLX_WARN_UNUSED rlx_status rlx_test_run_kernel(const rlx_kernel *kernel, rlx_kernel_args *args);
 
 /* One run; states keep what it wrote. `outputs` receives one array per output of the graph, with
  * the true sizes of this run. RLX_FAULT names the node. */

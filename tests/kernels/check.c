@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One node on every level, compared with what scalar C made of it. */
+#include "kernels/kernels.h"
+#include "kernels/levels.h"
+
+#include "base/thread.h"
+#include "ir/dtype.h"
+#include "ir/infer.h"
+#include "ir/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { GUARD = 128, MAX_TENSORS = 64, GUARD_BYTE = 0xa5, FRESH_BYTE = 0xcd };
+
+/* How the operands of a run lie in memory. */
+typedef enum layout_mode {
+    AS_GIVEN,
+    PADDED_ROWS, /* gaps between rows, elements side by side */
+    SPREAD,      /* gaps between elements too */
+    OVERWRITING, /* the output is one of the operands */
+    MODES
+} layout_mode;
+static const char *const mode_names[] = {"as given", "padded rows", "spread", "overwriting"};
+
+typedef struct copy_of {
+    rlx_tensor tensor;
+    uint8_t *memory; /* owned; NULL: absent, or another copy's */
+    uint64_t bytes;  /* between the guards */
+} copy_of;
+
+typedef struct trial {
+    copy_of copies[MAX_TENSORS];
+    uint32_t count;
+} trial;
+
+static uint64_t dense_bytes(rlx_dtype dtype, int64_t elements) {
+    uint64_t blocks = rlx_dtype_block_elements(dtype);
+    return ((uint64_t)elements + blocks - 1) / blocks * rlx_dtype_block_bytes(dtype);
+}
+
+/* From the first element to the last. */
+static uint64_t span_bytes(const rlx_tensor *tensor) {
+    int64_t last = 0;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (tensor->dims[i] == 0) return 0;
+        last += (tensor->dims[i] - 1) * tensor->strides[i];
+    }
+    return dense_bytes(tensor->dtype, last + 1);
+}
+
+static bool has_single_elements(rlx_dtype dtype) {
+    return rlx_dtype_block_elements(dtype) == 1;
+}
+
+static void give_strides(rlx_tensor *tensor, layout_mode mode) {
+    int64_t stride = mode == SPREAD ? 2 : 1;
+    if (mode != PADDED_ROWS && mode != SPREAD) return;
+    if (!has_single_elements(tensor->dtype)) return;
+    for (uint32_t i = tensor->rank; i-- > 0;) {
+        tensor->strides[i] = stride;
+        stride = stride * tensor->dims[i] + 3;
+    }
+}
+
+/* Copies all elements between tensors of equal dims. */
+static void copy_elements(const rlx_tensor *from, const rlx_tensor *to) {
+    int64_t at[RLX_MAX_RANK] = {0}, elements = rlx_tensor_elements(from);
+    size_t size = rlx_dtype_block_bytes(from->dtype);
+    for (int64_t n = 0; n < elements; n++) {
+        int64_t source = 0, target = 0;
+        for (uint32_t i = 0; i < from->rank; i++) {
+            source += at[i] * from->strides[i];
+            target += at[i] * to->strides[i];
+        }
+        memcpy((uint8_t *)to->data + (size_t)target * size,
+               (const uint8_t *)from->data + (size_t)source * size, size);
+        for (uint32_t i = from->rank; i-- > 0 && ++at[i] == from->dims[i];)
+            at[i] = 0;
+    }
+}
+
+static bool is_same_place(const rlx_tensor *a, const rlx_tensor *b) {
+    return a->data != NULL && a->data == b->data;
+}
+
+/* A copy with guards. `fills`: with the same elements, else with bytes that no kernel left. */
+static bool make_copy(copy_of *copy, const rlx_tensor *from, layout_mode mode, bool fills) {
+    *copy = (copy_of){.tensor = *from};
+    if (from->data == NULL) return true;
+    give_strides(&copy->tensor, mode);
+    copy->bytes = span_bytes(&copy->tensor);
+    copy->memory = aligned_alloc(64, ((size_t)copy->bytes + 2 * GUARD + 63) & ~(size_t)63);
+    if (copy->memory == NULL) return false;
+    memset(copy->memory, GUARD_BYTE, GUARD);
+    memset(copy->memory + GUARD, FRESH_BYTE, (size_t)copy->bytes);
+    memset(copy->memory + GUARD + copy->bytes, GUARD_BYTE, GUARD);
+    copy->tensor.data = copy->memory + GUARD;
+    if (!fills) return true;
+    if (has_single_elements(from->dtype)) {
+        copy_elements(from, &copy->tensor);
+    } else {
+        memcpy(copy->tensor.data, from->data, (size_t)copy->bytes);
+    }
+    return true;
+}
+
+static void free_trial(trial *self) {
+    for (uint32_t i = 0; i < self->count; i++)
+        free(self->copies[i].memory);
+    free(self);
+}
+
+/* The operands of `args` again. Outputs that are operands (states) stay operands. */
+static trial *make_trial(const rlx_kernel_args *args, layout_mode mode, uint32_t overwritten) {
+    trial *self = calloc(1, sizeof *self);
+    if (self == NULL) return NULL;
+    bool ok = true;
+    for (uint32_t i = 0; i < args->in_count; i++)
+        ok = make_copy(&self->copies[self->count++], &args->in[i], mode, true) && ok;
+    for (uint32_t i = 0; i < args->out_count; i++) {
+        copy_of *copy = &self->copies[self->count++];
+        const copy_of *shared = NULL;
+        for (uint32_t n = 0; n < args->in_count; n++) {
+            if (is_same_place(&args->out[i], &args->in[n])) shared = &self->copies[n];
+        }
+        if (mode == OVERWRITING && i == 0) shared = &self->copies[overwritten];
+        if (shared == NULL) {
+            ok = make_copy(copy, &args->out[i], mode, false) && ok;
+        } else {
+            *copy = (copy_of){.tensor = args->out[i], .bytes = shared->bytes};
+            memcpy(copy->tensor.strides, shared->tensor.strides, sizeof copy->tensor.strides);
+            copy->tensor.data = shared->tensor.data;
+        }
+    }
+    if (ok) return self;
+    free_trial(self);
+    return NULL;
+}
+
+static bool guards_hold(const uint8_t *memory, uint64_t bytes) {
+    for (uint32_t i = 0; i < GUARD; i++) {
+        if (memory[i] != GUARD_BYTE || memory[GUARD + bytes + i] != GUARD_BYTE) return false;
+    }
+    return true;
+}
+
+/* The items in pieces, the last piece first. */
+static void run_pieces(const rlx_kernel *kernel, const rlx_kernel_args *args, uint64_t seed) {
+    int64_t items = kernel->items(args);
+    if (items <= 0) return;
+    int64_t most = items < 64 ? items : items / 16;
+    int64_t piece = 1 + (int64_t)(seed % (uint64_t)most);
+    if (piece < items / 64) piece = items / 64;
+    int64_t pieces = (items + piece - 1) / piece;
+    for (int64_t p = pieces; p-- > 0;) {
+        int64_t end = (p + 1) * piece;
+        kernel->run(args, p * piece, end < items ? end : items);
+    }
+}
+
+static const char *run_guarded(const rlx_kernel *kernel, rlx_kernel_args *args, uint64_t seed) {
+    uint64_t bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(args) : 0;
+    uint8_t *workspace = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
+    if (workspace == NULL) return "out of memory";
+    memset(workspace, GUARD_BYTE, (size_t)bytes + 2 * GUARD);
+    memset(workspace + GUARD, FRESH_BYTE, (size_t)bytes);
+    args->workspace = workspace + GUARD;
+    run_pieces(kernel, args, seed);
+    bool holds = guards_hold(workspace, bytes);
+    free(workspace);
+    return holds ? NULL : "writes past its workspace";
+}
+
+static double step_of(rlx_dtype dtype) {
+    switch (dtype) {
+    case RLX_DTYPE_F16:
+        return 0x1p-10;
+    case RLX_DTYPE_BF16:
+        return 0x1p-7;
+    default:
+        return 0;
+    }
+}
+
+static bool elements_agree(rlx_dtype dtype, const void *a, int64_t i, const void *b, int64_t j,
+                           double tolerance) {
+    if (!rlx_dtype_is_float(dtype)) {
+        size_t size = rlx_dtype_block_bytes(dtype);
+        return memcmp((const uint8_t *)a + (size_t)i * size, (const uint8_t *)b + (size_t)j * size,
+                      size) == 0;
+    }
+    double x = rlx_load_f64(dtype, a, i), y = rlx_load_f64(dtype, b, j);
+    if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
+    if (isinf(x) || isinf(y)) return x == y;
+    double step = step_of(dtype);
+    return fabs(x - y) <= (tolerance > step ? tolerance : step) * (1 + fabs(y));
+}
+
+/* The index of the first element that differs; -1: none. */
+static int64_t first_difference(const rlx_tensor *made, const rlx_tensor *truth, double tolerance) {
+    int64_t at[RLX_MAX_RANK] = {0}, elements = rlx_tensor_elements(truth);
+    for (int64_t n = 0; n < elements; n++) {
+        int64_t i = 0, j = 0;
+        for (uint32_t d = 0; d < truth->rank; d++) {
+            i += at[d] * made->strides[d];
+            j += at[d] * truth->strides[d];
+        }
+        if (!elements_agree(truth->dtype, made->data, i, truth->data, j, tolerance)) return n;
+        for (uint32_t d = truth->rank; d-- > 0 && ++at[d] == truth->dims[d];)
+            at[d] = 0;
+    }
+    return -1;
+}
+
+static void report(kernel_checker *self, const rlx_kernel *kernel, layout_mode mode,
+                   const char *what) {
+    self->failed++;
+    fprintf(stderr, "%s: %s (%s): %s\n", self->where, kernel->name, mode_names[mode], what);
+}
+
+/* What the run left, against scalar C: results, bytes around them, the fault. */
+static void compare(kernel_checker *self, const rlx_kernel *kernel, layout_mode mode,
+                    const rlx_kernel_args *truth, const trial *made) {
+    char text[128];
+    for (uint32_t i = 0; i < made->count; i++) {
+        const copy_of *copy = &made->copies[i];
+        if (copy->memory != NULL && !guards_hold(copy->memory, copy->bytes))
+            report(self, kernel, mode, "writes outside its operands");
+    }
+    for (uint32_t i = 0; i < truth->out_count; i++) {
+        if (truth->out[i].data == NULL || !has_single_elements(truth->out[i].dtype)) continue;
+        const rlx_tensor *out = &made->copies[truth->in_count + i].tensor;
+        int64_t at = first_difference(out, &truth->out[i], self->tolerance);
+        if (at < 0) continue;
+        (void)snprintf(text, sizeof text,
+                       "output %u differs first at element %" PRId64 " of %" PRId64, i, at,
+                       rlx_tensor_elements(out));
+        report(self, kernel, mode, text);
+    }
+}
+
+/* Any split gives the same bits: another one, on copies of its own. */
+static void compare_splits(kernel_checker *self, const rlx_kernel *kernel,
+                           const rlx_kernel_args *given, const trial *first) {
+    trial *second = make_trial(given, AS_GIVEN, 0);
+    if (second == NULL) return;
+    rlx_tensor tensors[MAX_TENSORS];
+    rlx_fault fault = {0};
+    rlx_kernel_args args = *given;
+    for (uint32_t i = 0; i < second->count; i++)
+        tensors[i] = second->copies[i].tensor;
+    args.in = tensors, args.out = tensors + args.in_count, args.fault = &fault;
+    (void)run_guarded(kernel, &args, self->seed / 7 + 3);
+    for (uint32_t i = args.in_count; i < second->count; i++) {
+        const copy_of *a = &first->copies[i], *b = &second->copies[i];
+        if (b->tensor.data != NULL && memcmp(a->tensor.data, b->tensor.data, (size_t)b->bytes) != 0)
+            report(self, kernel, AS_GIVEN, "another split of the items gives other bits");
+    }
+    free_trial(second);
+}
+
+static const rlx_kernel *kernel_for(const rlx_cpu_level *level, const rlx_kernel_args *args) {
+    rlx_target_query query = {.op = args->op,
+                              .attrs = args->attrs,
+                              .in = args->in,
+                              .out = args->out,
+                              .in_count = args->in_count,
+                              .out_count = args->out_count};
+    const rlx_kernel *kernel = rlx_cpu_choose(level, &query);
+    return kernel == rlx_ref_kernel(args->op) ? NULL : kernel;
+}
+
+static void check_mode(kernel_checker *self, const rlx_cpu_level *level,
+                       const rlx_kernel_args *given, const rlx_kernel_args *truth, bool has_fault,
+                       layout_mode mode, uint32_t overwritten) {
+    trial *made = make_trial(given, mode, overwritten);
+    if (made == NULL) return;
+    rlx_tensor tensors[MAX_TENSORS];
+    rlx_fault fault = {0};
+    rlx_kernel_args args = *given;
+    for (uint32_t i = 0; i < made->count; i++)
+        tensors[i] = made->copies[i].tensor;
+    args.in = tensors, args.out = tensors + args.in_count, args.fault = &fault;
+    const rlx_kernel *kernel = kernel_for(level, &args);
+    if (kernel != NULL) {
+        const char *broken = run_guarded(kernel, &args, self->seed);
+        self->compared++;
+        if (broken != NULL) report(self, kernel, mode, broken);
+        if ((fault.claim != 0) != has_fault) report(self, kernel, mode, "faults differ");
+        if (!has_fault) compare(self, kernel, mode, truth, made);
+        if (mode == AS_GIVEN) compare_splits(self, kernel, given, made);
+    }
+    free_trial(made);
+}
+
+static bool may_overwrite(const rlx_kernel_args *args, uint32_t input) {
+    const rlx_tensor *in = &args->in[input], *out = &args->out[0];
+    if (args->out_count != 1 || in->data == NULL || in->dtype != out->dtype ||
+        in->rank != out->rank || !rlx_op_may_overwrite(args->op, input))
+        return false;
+    return memcmp(in->dims, out->dims, in->rank * sizeof in->dims[0]) == 0 &&
+           memcmp(in->strides, out->strides, in->rank * sizeof in->strides[0]) == 0;
+}
+
+static void check_level(kernel_checker *self, const rlx_cpu_level *level,
+                        const rlx_kernel_args *given, const rlx_kernel_args *truth,
+                        bool has_fault) {
+    for (layout_mode mode = AS_GIVEN; mode <= SPREAD; mode++)
+        check_mode(self, level, given, truth, has_fault, mode, 0);
+    for (uint32_t i = 0; i < given->in_count; i++) {
+        if (may_overwrite(given, i))
+            check_mode(self, level, given, truth, has_fault, OVERWRITING, i);
+    }
+}
+
+/* Best of several runs of all items, in microseconds. */
+static double time_kernel(const rlx_kernel *kernel, const rlx_kernel_args *given) {
+    rlx_kernel_args args = *given;
+    uint64_t best = UINT64_MAX, began = rlx_now_ns();
+    for (uint32_t i = 0; i < 5 || (i < 1000 && rlx_now_ns() - began < 50000000); i++) {
+        uint64_t start = rlx_now_ns();
+        if (rlx_test_run_kernel(kernel, &args) != RLX_OK) return NAN;
+        uint64_t time = rlx_now_ns() - start;
+        if (time < best) best = time;
+    }
+    return (double)best / 1000;
+}
+
+static void print_times(const kernel_checker *self, const rlx_cpu_level *const *levels,
+                        uint32_t count, const rlx_kernel_args *args) {
+    double scalar = time_kernel(rlx_ref_kernel(args->op), args);
+    printf("%-40s %-14s scalar %11.1f us", self->where, rlx_op_name(args->op), scalar);
+    for (uint32_t i = 0; i < count; i++) {
+        const rlx_kernel *kernel = kernel_for(levels[i], args);
+        if (kernel == NULL) continue;
+        double time = time_kernel(kernel, args);
+        printf("  %s %11.1f us (%.1fx)", kernel->name, time, scalar / time);
+    }
+    printf("\n");
+}
+
+rlx_status kernel_check(void *user, rlx_kernel_args *args) {
+    kernel_checker *self = user;
+    const rlx_cpu_level *levels[KERNEL_LEVELS];
+    uint32_t count = kernel_levels(levels);
+    const rlx_kernel *scalar = rlx_ref_kernel(args->op);
+    if (args->in_count + args->out_count > MAX_TENSORS) return rlx_test_run_kernel(scalar, args);
+    if (self->is_timed) print_times(self, levels, count, args);
+    /* Operands as they are before the run: states are written in place. */
+    trial *before = make_trial(args, AS_GIVEN, 0);
+    if (before == NULL) return RLX_FAIL(RLX_OUT_OF_MEMORY, "copies");
+    rlx_tensor tensors[MAX_TENSORS];
+    for (uint32_t i = 0; i < before->count; i++)
+        tensors[i] = before->copies[i].tensor;
+    rlx_kernel_args given = *args;
+    given.in = tensors, given.out = tensors + args->in_count;
+    for (uint32_t i = 0; i < args->out_count; i++) {
+        const copy_of *copy = &before->copies[args->in_count + i];
+        if (copy->memory != NULL) memset(args->out[i].data, FRESH_BYTE, (size_t)copy->bytes);
+    }
+    rlx_status status = rlx_test_run_kernel(scalar, args);
+    self->seed = self->seed * 6364136223846793005u + 1442695040888963407u;
+    for (uint32_t i = 0; i < count && !self->is_timed; i++)
+        check_level(self, levels[i], &given, args, status != RLX_OK);
+    free_trial(before);
+    return status;
+}

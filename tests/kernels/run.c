@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every instruction-set level against scalar C.
+ *
+ *     test_kernels [--bench] [FAMILY..]   the seeded cases of the families; --bench times kernels
+ *     test_kernels --graphs COUNT         random graphs
+ *     test_kernels --cases FOLDER         the op cases below a folder
+ */
+#include "kernels/families.h"
+#include "kernels/levels.h"
+#include "ops/case.h"
+#include "support/agree.h"
+#include "support/random_graph.h"
+#include "support/support.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const kernel_family *const families[] = {
+#define FAMILY(name) &kernel_##name,
+#include "kernels/families.def"
+#undef FAMILY
+    NULL};
+
+int64_t kernel_pick(uint32_t index, uint32_t what, int64_t low, int64_t high) {
+    uint64_t x = ((uint64_t)index << 32 | what) * 0x9e3779b97f4a7c15u + 0x7f4a7c15u;
+    x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9u;
+    x ^= x >> 29;
+    return low + (int64_t)(x % (uint64_t)(high - low + 1));
+}
+
+/* One graph with inputs from a seed; false: it could not be run. */
+static bool check_graph(kernel_checker *checker, const rlx_graph *graph,
+                        const rlx_test_array *inputs, uint32_t input_count) {
+    rlx_test_array *outputs = calloc(graph->outputs.count + 1u, sizeof *outputs);
+    rlx_test_oracle *oracle = NULL;
+    rlx_status status = rlx_test_oracle_create(graph, inputs, input_count, &oracle);
+    if (status == RLX_OK) {
+        rlx_test_oracle_watch(oracle, kernel_check, checker);
+        status = rlx_test_oracle_run(oracle, inputs, input_count, outputs);
+    }
+    rlx_test_oracle_destroy(oracle);
+    rlx_test_inputs_free(outputs, graph->outputs.count);
+    if (status == RLX_OK || status == RLX_FAULT) return true;
+    fprintf(stderr, "%s: %s\n", checker->where, rlx_last_error());
+    checker->failed++;
+    return false;
+}
+
+static void check_seeded(kernel_checker *checker, const rlx_graph *graph, uint64_t seed) {
+    uint32_t count;
+    rlx_test_array *inputs = rlx_test_inputs(graph, seed, &count);
+    (void)check_graph(checker, graph, inputs, count);
+    rlx_test_inputs_free(inputs, count);
+}
+
+static void check_text(kernel_checker *checker, const char *text, uint64_t seed) {
+    rlx_graph *graph = NULL;
+    if (rlx_graph_parse(NULL, text, strlen(text), &graph) != RLX_OK) {
+        fprintf(stderr, "%s: %s\n%s", checker->where, rlx_last_error(), text);
+        checker->failed++;
+        return;
+    }
+    check_seeded(checker, graph, seed);
+    rlx_graph_destroy(graph);
+}
+
+static void check_family(kernel_checker *checker, const kernel_family *family) {
+    char where[64], text[8192];
+    uint32_t before = checker->compared;
+    checker->where = where;
+    checker->tolerance = family->tolerance;
+    for (uint32_t i = 0; checker->is_timed && family->timed[i] != NULL; i++) {
+        (void)snprintf(where, sizeof where, "%s %u", family->name, i);
+        check_text(checker, family->timed[i], i + 1);
+    }
+    for (uint32_t i = 0; !checker->is_timed && i < family->count; i++) {
+        (void)snprintf(where, sizeof where, "%s case %u", family->name, i);
+        family->write(i, text, sizeof text);
+        check_text(checker, text, i + 1);
+    }
+    if (checker->is_timed) return;
+    printf("%s: %u cases, %u kernel runs compared\n", family->name, family->count,
+           checker->compared - before);
+    if (checker->compared == before) {
+        fprintf(stderr, "%s: no level has a kernel for these cases\n", family->name);
+        checker->failed++;
+    }
+}
+
+static void check_random(kernel_checker *checker, uint32_t count) {
+    char where[64];
+    checker->where = where;
+    checker->tolerance = 1e-4;
+    for (uint32_t seed = 1; seed <= count; seed++) {
+        rlx_graph *graph = rlx_test_random_graph(seed);
+        (void)snprintf(where, sizeof where, "random graph %u", seed);
+        check_seeded(checker, graph, seed);
+        rlx_graph_destroy(graph);
+    }
+    printf("%u random graphs, %u kernel runs compared\n", count, checker->compared);
+}
+
+static void check_case(kernel_checker *checker, const char *folder) {
+    rlx_case test = {0};
+    rlx_test_array inputs[RLX_CASE_MAX_ARRAYS] = {0};
+    rlx_type types[RLX_CASE_MAX_ARRAYS];
+    uint32_t count = 0;
+    checker->where = folder;
+    if (rlx_case_open(folder, &test) != RLX_OK) return;
+    for (uint32_t i = 0; i < test.model->values.count && count < RLX_CASE_MAX_ARRAYS; i++) {
+        if (test.model->values.items[i].kind == RLX_VALUE_INPUT)
+            types[count++] = test.model->values.items[i].type;
+    }
+    if (rlx_case_arrays(&test, true, 0, types, count, inputs) == RLX_OK)
+        (void)check_graph(checker, test.model, inputs, count);
+    rlx_case_free_arrays(inputs, count);
+    rlx_case_close(&test);
+}
+
+/* Folders with a model are cases; others hold cases. */
+static void check_cases(kernel_checker *checker, const char *folder, uint32_t depth) {
+    char path[1024];
+    struct dirent **entries = NULL;
+    int count = depth < 4 ? scandir(folder, &entries, NULL, alphasort) : 0;
+    checker->tolerance = 1e-4;
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+        if (strcmp(entries[i]->d_name, "model.rlx") == 0) check_case(checker, folder);
+        if (entries[i]->d_name[0] != '.' && entries[i]->d_type == DT_DIR)
+            check_cases(checker, path, depth + 1);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+static bool is_wanted(const kernel_family *family, char **names, int count) {
+    for (int i = 0; i < count; i++) {
+        if (strcmp(names[i], family->name) == 0) return true;
+    }
+    return count == 0;
+}
+
+int main(int argc, char **argv) {
+    kernel_checker checker = {.seed = 1};
+    const rlx_cpu_level *levels[KERNEL_LEVELS];
+    if (kernel_levels(levels) == 0) {
+        printf("this machine has no level beyond scalar: nothing to compare\n");
+        return 0;
+    }
+    if (argc == 3 && strcmp(argv[1], "--graphs") == 0) {
+        check_random(&checker, (uint32_t)atoi(argv[2]));
+    } else if (argc == 3 && strcmp(argv[1], "--cases") == 0) {
+        check_cases(&checker, argv[2], 0);
+        printf("op cases: %u kernel runs compared\n", checker.compared);
+    } else {
+        checker.is_timed = argc > 1 && strcmp(argv[1], "--bench") == 0;
+        int skip = checker.is_timed ? 2 : 1;
+        for (uint32_t i = 0; families[i] != NULL; i++) {
+            if (is_wanted(families[i], argv + skip, argc - skip))
+                check_family(&checker, families[i]);
+        }
+    }
+    if (checker.failed != 0) fprintf(stderr, "%u differences\n", checker.failed);
+    return checker.failed != 0 || (!checker.is_timed && checker.compared == 0);
+}
