@@ -76,6 +76,34 @@ typedef enum rlx_scatter_mode {
     RLX_SCATTER_MAX
 } rlx_scatter_mode;
 
+/* Which way a recurrent layer walks its sequence. */
+typedef enum rlx_direction {
+    RLX_DIRECTION_FORWARD = 0,
+    RLX_DIRECTION_REVERSE,      /* from the last element to the first */
+    RLX_DIRECTION_BIDIRECTIONAL /* one layer each way */
+} rlx_direction;
+
+/* What a gate of a recurrent layer applies. */
+typedef enum rlx_gate_kind {
+    RLX_GATE_DEFAULT = 0, /* sigmoid for the gates (f of lstm and gru), else tanh */
+    RLX_GATE_SIGMOID,
+    RLX_GATE_TANH,
+    RLX_GATE_RELU,
+    RLX_GATE_AFFINE, /* alpha x + beta */
+    RLX_GATE_LEAKY_RELU,
+    RLX_GATE_THRESHOLDED_RELU,
+    RLX_GATE_SCALED_TANH, /* alpha tanh(beta x) */
+    RLX_GATE_HARD_SIGMOID,
+    RLX_GATE_ELU,
+    RLX_GATE_SOFTSIGN,
+    RLX_GATE_SOFTPLUS
+} rlx_gate_kind;
+
+typedef struct rlx_gate {
+    rlx_gate_kind kind;
+    double alpha, beta; /* meaning per kind, as of the unary ops; no defaults are implied */
+} rlx_gate;
+
 typedef struct rlx_none_attrs {
     uint8_t unused;
 } rlx_none_attrs;
@@ -202,6 +230,17 @@ typedef struct rlx_state_write_attrs {
     int64_t axis;
     bool wrap; /* position modulo the capacity instead of a fault */
 } rlx_state_write_attrs;
+
+/* f, g and h of ONNX: lstm has three (gates, candidate, output), gru two (gates, candidate), rnn
+ * one; back_*: those of the second direction of a bidirectional layer. */
+typedef struct rlx_recurrent_attrs {
+    rlx_direction direction;
+    bool batch_first;         /* layout 1 of ONNX */
+    bool linear_before_reset; /* gru: the reset gate multiplies after the product with r */
+    bool input_forget;        /* lstm: the forget gate is 1 - the input gate */
+    double clip;              /* 0: none; else what goes into f, g, h is cut to -clip .. clip */
+    rlx_gate f, g, h, back_f, back_g, back_h;
+} rlx_recurrent_attrs;
 
 typedef struct rlx_loop_attrs {
     int64_t bound; /* most iterations; 0: taken from a constant trip count */

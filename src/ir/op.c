@@ -70,6 +70,22 @@ static const rlx_field transpose_fields[] = {FIELD(INTS, transpose, perm)};
 static const rlx_field reshape_fields[] = {FIELD(INTS, reshape, shape)};
 static const rlx_field state_write_fields[] = {FIELD(I64, state_write, axis),
                                                FIELD(BOOL, state_write, wrap)};
+#define GATE(gate)                                                                    \
+    {#gate, RLX_FIELD_GATE, offsetof(rlx_recurrent_attrs, gate.kind)},                \
+        {#gate "_alpha", RLX_FIELD_F64, offsetof(rlx_recurrent_attrs, gate.alpha)}, { \
+#gate "_beta", RLX_FIELD_F64, offsetof(rlx_recurrent_attrs, gate.beta)        \
+    }
+static const rlx_field recurrent_fields[] = {FIELD(DIRECTION, recurrent, direction),
+                                             FIELD(BOOL, recurrent, batch_first),
+                                             FIELD(BOOL, recurrent, linear_before_reset),
+                                             FIELD(BOOL, recurrent, input_forget),
+                                             FIELD(F64, recurrent, clip),
+                                             GATE(f),
+                                             GATE(g),
+                                             GATE(h),
+                                             GATE(back_f),
+                                             GATE(back_g),
+                                             GATE(back_h)};
 static const rlx_field loop_fields[] = {FIELD(I64, loop, bound)};
 
 /* The one empty list has a row of kind BOOL with no name. */
@@ -160,6 +176,10 @@ rlx_status rlx_op_from_name(const char *name, rlx_op *out_op) {
 static const char *const auto_pad_names[] = {"explicit", "same_upper", "same_lower", "valid"};
 static const char *const pad_mode_names[] = {"constant", "reflect", "edge", "wrap"};
 static const char *const scatter_mode_names[] = {"set", "add", "mul", "min", "max"};
+static const char *const direction_names[] = {"forward", "reverse", "bidirectional"};
+static const char *const gate_names[] = {
+    "default",          "sigmoid",     "tanh",         "relu", "affine",   "leaky_relu",
+    "thresholded_relu", "scaled_tanh", "hard_sigmoid", "elu",  "softsign", "softplus"};
 
 const char *const *rlx_field_names(rlx_field_kind kind, uint32_t *out_count) {
     *out_count = 0;
@@ -174,6 +194,14 @@ const char *const *rlx_field_names(rlx_field_kind kind, uint32_t *out_count) {
     if (kind == RLX_FIELD_SCATTER_MODE) {
         *out_count = sizeof scatter_mode_names / sizeof *scatter_mode_names;
         return scatter_mode_names;
+    }
+    if (kind == RLX_FIELD_DIRECTION) {
+        *out_count = sizeof direction_names / sizeof *direction_names;
+        return direction_names;
+    }
+    if (kind == RLX_FIELD_GATE) {
+        *out_count = sizeof gate_names / sizeof *gate_names;
+        return gate_names;
     }
     return NULL;
 }

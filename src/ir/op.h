@@ -28,8 +28,10 @@ typedef enum rlx_field_kind {
     RLX_FIELD_AUTO_PAD, /* enums are uint32_t-sized with a list of names */
     RLX_FIELD_PAD_MODE,
     RLX_FIELD_SCATTER_MODE,
-    RLX_FIELD_INTS, /* rlx_ints */
-    RLX_FIELD_LIST  /* rlx_list */
+    RLX_FIELD_INTS,      /* rlx_ints */
+    RLX_FIELD_LIST,      /* rlx_list */
+    RLX_FIELD_DIRECTION, /* enums again: the order is part of the program file */
+    RLX_FIELD_GATE
 } rlx_field_kind;
 
 typedef struct rlx_field {

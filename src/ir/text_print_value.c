@@ -198,6 +198,8 @@ static void print_field(rlx_printer *printer, const rlx_op_info *info, const rlx
     case RLX_FIELD_AUTO_PAD:
     case RLX_FIELD_PAD_MODE:
     case RLX_FIELD_SCATTER_MODE:
+    case RLX_FIELD_DIRECTION:
+    case RLX_FIELD_GATE:
         print_number_field(printer, field, at);
         return;
     }

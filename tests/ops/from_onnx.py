@@ -339,6 +339,13 @@ def reshape(node):
     return call(node, "reshape", [0], dict(shape=shape))
 
 
+def recurrent(op):
+    return plain(op, direction=lambda n: None if n.get("direction", "forward") == "forward"
+                 else n.get("direction"), batch_first=flag("layout"),
+                 linear_before_reset=flag("linear_before_reset"),
+                 input_forget=flag("input_forget"), clip="clip")
+
+
 ROWS = {
     "MatMul": plain("matmul"),
     "Gemm": gemm,
@@ -389,9 +396,15 @@ ROWS = {
     "Expand": moved("expand", shape=attribute_or_input("shape", 1)),
     "Tile": moved("tile", shape=attribute_or_input("repeats", 1)),
     "NonZero": nonzero,
+    "RNN": recurrent("rnn"),
+    "GRU": recurrent("gru"),
+    "LSTM": recurrent("lstm"),
 }
 
 WANTED = {
+    "recurrent": """gru_batchwise gru_defaults gru_seq_length gru_with_initial_bias lstm_batchwise
+        lstm_defaults lstm_with_initial_bias lstm_with_peepholes rnn_seq_length
+        simple_rnn_batchwise simple_rnn_defaults simple_rnn_with_initial_bias""",
     "matmul": """matmul_2d matmul_3d matmul_4d gemm_all_attributes gemm_alpha gemm_beta
         gemm_default_matrix_bias gemm_default_no_bias gemm_default_scalar_bias
         gemm_default_single_elem_vector_bias gemm_default_vector_bias gemm_transposeA

@@ -261,8 +261,23 @@ static void extent_ops(family *f) {
     builder_jump(&f->b, 0, go, 1);
 }
 
-static void (*const families[])(family *f) = {elementwise_ops, algebra_ops, reduce_ops,
-                                              gather_ops,      move_ops,    extent_ops};
+static void recurrent_ops(family *f) {
+    uint32_t x = input(f, RLX_DTYPE_F32, DIMS(3, 2, 4)), n = input(f, RLX_DTYPE_I32, DIMS(2));
+    uint32_t h = input(f, RLX_DTYPE_F32, DIMS(2, 2, 3)), p = input(f, RLX_DTYPE_F16, DIMS(2, 9));
+    static const rlx_op ops[] = {RLX_OP_RNN, RLX_OP_GRU, RLX_OP_LSTM};
+    rlx_recurrent_attrs attrs = {.direction = RLX_DIRECTION_BIDIRECTIONAL, .clip = 2};
+    for (uint32_t i = 0; i < 3; i++) {
+        int64_t rows = 3 * (i == 0 ? 1 : i + 2);
+        uint32_t w = input(f, RLX_DTYPE_F32, DIMS(2, rows, 4));
+        uint32_t r = input(f, RLX_DTYPE_F32, DIMS(2, rows, 3));
+        uint32_t b = input(f, RLX_DTYPE_F16, DIMS(2, 2 * rows));
+        op_into(f, ops[i], &attrs, (uint32_t[]){x, w, r, b, n, h, h, p}, i == 2 ? 8 : 6,
+                i == 2 ? 3 : 2, RLX_NONE);
+    }
+}
+
+static void (*const families[])(family *f) = {
+    elementwise_ops, algebra_ops, reduce_ops, gather_ops, move_ops, extent_ops, recurrent_ops};
 
 uint32_t family_count(void) {
     return sizeof families / sizeof *families;

@@ -60,6 +60,12 @@ static uint64_t estimate_flops(const rlx_target_query *query) {
         return times(2, times(in, per_first(&query->in[1])));
     case RLX_OP_ATTENTION:
         return attention_flops(query);
+    case RLX_OP_RNN:
+    case RLX_OP_GRU:
+    case RLX_OP_LSTM: { /* each row of x, and of h, meets every weight of its direction */
+        uint64_t rows = times((uint64_t)query->in[0].dims[0], (uint64_t)query->in[0].dims[1]);
+        return times(2, times(rows, elements(&query->in[1]) + elements(&query->in[2])));
+    }
     case RLX_OP_CHAIN: {
         const rlx_chain_attrs *attrs = query->attrs;
         return times(out, attrs->code.count / RLX_CHAIN_WORDS);
