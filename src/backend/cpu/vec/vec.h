@@ -29,6 +29,9 @@
 #define VEC_NAME(text)   text "_" VEC_QUOTE(RLX_VEC_LEVEL)
 #define VEC_INLINE       static inline __attribute__((always_inline, unused))
 
+#define VEC_INFINITY __builtin_inff()
+#define VEC_NAN      __builtin_nanf("")
+
 enum { VF = RLX_VEC_BYTES / 4 }; /* 32-bit lanes */
 
 typedef float vf __attribute__((vector_size(RLX_VEC_BYTES)));
@@ -143,7 +146,11 @@ VEC_MAP1(vf, v, vf_trunc, NATIVE_TRUNC)
 
 /* mask lanes are all ones or all zeros, as comparisons give them. */
 VEC_INLINE vf vf_select(vi mask, vf yes, vf no) {
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+    return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask);
+#else
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
+#endif
 }
 VEC_INLINE vf vf_abs(vf x) {
     return (vf)((vi)x & 0x7fffffff);

@@ -1,37 +1,221 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions on vectors: exp and its kin. Bounds are in units in the last place of the exact result,
- * over the whole range of f32 (tests/kernels samples them). */
+/* Functions on vectors of f32: exp and its kin. Bounds are in units in the last place of the exact
+ * result, over the whole range of f32, subnormal arguments and results included; NaN stays NaN
+ * (tests/kernels/ulp.c measures them). Polynomials are our own fits, coefficients rounded to f32.
+ * Nothing here depends on the lane or on the other lanes. */
 #ifndef RLX_BACKEND_CPU_VEC_MATH_H
 #define RLX_BACKEND_CPU_VEC_MATH_H
 
 #include "backend/cpu/vec/vec.h"
 
-/* 2^k for lanes -252 <= k <= 254, as a product of two powers so that each is a normal number. */
-VEC_INLINE vf vf_scale(vf x, vi k) {
-    vi half = k >> 1;
-    vf first = (vf)((half + 127) << 23), second = (vf)((k - half + 127) << 23);
-    return x * first * second;
+/* x = h 2 ln 2 + r with a whole h and |r| <= ln 2; `power` is 2^h, so e^x = e^r power power: two
+ * factors that are normal numbers for every h that we meet. NaN goes to r. */
+typedef struct vec_reduced {
+    vf r, power;
+} vec_reduced;
+
+VEC_INLINE vec_reduced vec_reduce(vf x) {
+    /* 1.5 * 2^23 leaves no fraction bits; + 127 so that the sum's low bits are an exponent. */
+    const float whole = 12582912.0f + 127.0f;
+    vf t = vf_fma(x, vf_set(0x1.715476p-1f), vf_set(whole));
+    vf h = t - whole;
+    vf r = vf_fma(h, vf_set(-0x1.62e43p+0f), x); /* 2 ln 2 in two parts */
+    r = vf_fma(h, vf_set(0x1.05c61p-28f), r);
+    return (vec_reduced){r, (vf)((vi)t << 23)};
 }
 
-/* e^x, at most 1 ulp for normal results. Overflow gives infinity, underflow goes through the
- * subnormals to 0, NaN stays NaN. */
+/* e^r for |r| <= ln 2. */
+VEC_INLINE vf vec_exp_poly(vf r) {
+    vf p = vf_set(0x1.9b7c02p-13f);
+    p = vf_fma(p, r, vf_set(0x1.71c6d6p-10f));
+    p = vf_fma(p, r, vf_set(0x1.1127cep-7f));
+    p = vf_fma(p, r, vf_set(0x1.5549d6p-5f));
+    p = vf_fma(p, r, vf_set(0x1.55551p-3f));
+    p = vf_fma(p, r, vf_set(0x1.00000cp-1f));
+    p = vf_fma(p, r, vf_set(1.0f));
+    return vf_fma(p, r, vf_set(1.0f));
+}
+
+/* e^r - 1 for |r| <= ln 2, relative to itself. */
+VEC_INLINE vf vec_expm1_poly(vf r) {
+    vf q = vf_set(0x1.a0bb4p-16f);
+    q = vf_fma(q, r, vf_set(0x1.a5597ap-13f));
+    q = vf_fma(q, r, vf_set(0x1.6c1c94p-10f));
+    q = vf_fma(q, r, vf_set(0x1.110b6cp-7f));
+    q = vf_fma(q, r, vf_set(0x1.55554ap-5f));
+    q = vf_fma(q, r, vf_set(0x1.55555cp-3f));
+    q = vf_fma(q, r, vf_set(0.5f));
+    return vf_fma(q, r * r, r);
+}
+
+/* Beyond these e^x is 0 or infinity. NaN comes through: it is the second operand. */
+VEC_INLINE vf vec_exp_bound(vf x) {
+    return vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x));
+}
+
+/* e^x, at most 2 ulp. */
 VEC_INLINE vf vf_exp(vf x) {
-    /* Beyond these the result is 0 or infinity anyway. NaN comes through: it is the second. */
-    vf bounded = vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x));
-    vf k = vf_round(bounded * 1.44269504088896341f);
-    /* r = x - k ln 2, with ln 2 in two parts. */
-    vf r = vf_fma(k, vf_set(-0.693359375f), bounded);
-    r = vf_fma(k, vf_set(2.12194440054690583e-4f), r);
-    /* e^r = 1 + r + r^2 q(r) on |r| <= ln 2 / 2. */
-    vf q = vf_set(1.9875691500e-4f);
-    q = vf_fma(q, r, vf_set(1.3981999507e-3f));
-    q = vf_fma(q, r, vf_set(8.3334519073e-3f));
-    q = vf_fma(q, r, vf_set(4.1665795894e-2f));
-    q = vf_fma(q, r, vf_set(1.6666665459e-1f));
-    q = vf_fma(q, r, vf_set(5.0000001201e-1f));
-    vf e = vf_fma(q, r * r, r) + 1.0f;
-    vf result = vf_scale(e, vi_of(vf_select(k == k, k, vf_set(0.0f))));
-    return vf_select(x == x, result, x);
+    vec_reduced z = vec_reduce(vec_exp_bound(x));
+    return vec_exp_poly(z.r) * z.power * z.power;
+}
+
+/* e^x - 1, at most 2 ulp. */
+VEC_INLINE vf vf_expm1(vf x) {
+    vec_reduced z = vec_reduce(vf_max(vf_set(-18.0f), vf_min(vf_set(89.0f), x)));
+    /* 4^h (p + 1) - 1 without losing the 1; 4^64 is not a number, so a factor stays outside. */
+    vf p = vec_expm1_poly(z.r), scale = z.power * z.power;
+    vf near = vf_fma(scale, p, scale - 1.0f);
+    vf far = vf_fma(z.power, p, z.power) * z.power;
+    return vf_select(x > 60.0f, far, vf_select(x == 0.0f, x, near));
+}
+
+/* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
+VEC_INLINE vf vf_sigmoid(vf x) {
+    vec_reduced z = vec_reduce(vf_max(vf_set(-104.0f), vf_min(vf_set(104.0f), x)));
+    /* 2^h / (2^h + e^-r 2^-h): both terms are normal numbers, so the tail is as good as the rest.
+     */
+    vf up = z.power, down = (vf)((254 << 23) - (vi)z.power);
+    return up / vf_fma(vec_exp_poly(-z.r), down, up);
+}
+
+/* x where it is positive, else 0; NaN where x is -infinity: what x times a vanishing factor gives.
+ */
+VEC_INLINE vf vec_ramp(vf x) {
+    return x - vf_min(x, vf_set(0.0f));
+}
+
+/* t / (1 + e^(z + low)) for t, z >= 0, a relative bound down to the last subnormal. */
+VEC_INLINE vf vec_gate(vf t, vf z, vf low) {
+    vec_reduced a = vec_reduce(-z);
+    vf up = a.power, down = (vf)((254 << 23) - (vi)up);
+    return t * up / vf_fma(vec_exp_poly(low - a.r), down, up);
+}
+
+/* x / (1 + e^-x) = ramp(x) - |x| / (1 + e^|x|), at most 3 ulp. */
+VEC_INLINE vf vf_silu(vf x) {
+    vf t = vf_min(vf_set(110.0f), vf_abs(x));
+    return vec_ramp(x) - vec_gate(t, t, vf_set(0.0f));
+}
+
+/* x / (1 + e^-z), z = 2 sqrt(2 / pi) (x + 0.044715 x^3), at most 3 ulp. An error of z counts |z|
+ * times, so z is a sum of two numbers: x (a + b x^2) with a, b and x^2 in two parts each. */
+VEC_INLINE vf vf_gelu_tanh(vf x) {
+    const vf a = vf_set(0x1.988454p+0f), a_low = vf_set(-0x1.857936p-25f);
+    const vf b = vf_set(0x1.2444f2p-4f), b_low = vf_set(0x1.49b16ap-29f);
+    vf t = vf_min(vf_set(11.0f), vf_abs(x));
+    vf square = t * t, square_low = vf_fma(t, t, -square);
+    vf product = square * b;
+    vf product_low = vf_fma(square, b_low, vf_fma(square_low, b, vf_fma(square, b, -product)));
+    /* The larger of the two first, so that the rest of the sum is exact. */
+    vf large = vf_max(a, product), small = vf_min(a, product);
+    vf sum = large + small;
+    vf sum_low = small - (sum - large) + (product_low + a_low);
+    vf z = t * sum;
+    return vec_ramp(x) - vec_gate(t, z, vf_fma(t, sum_low, vf_fma(t, sum, -z)));
+}
+
+/* x (1 + erf(x / sqrt 2)) / 2 = ramp(x) - |x| e^(-x^2 / 2) H(|x|), at most 8 ulp, 5 for x > -9. H
+ * is half the scaled erfc, which falls slowly: a polynomial of (|x| - 3.5) / (|x| + 3.5). */
+VEC_INLINE vf vf_gelu(vf x) {
+    vf t = vf_min(vf_set(14.5f), vf_abs(x));
+    vf w = (t - 3.5f) / (t + 3.5f);
+    vf p = vf_set(-0x1.8e864cp-16f);
+    p = vf_fma(p, w, vf_set(-0x1.ccbd66p-15f));
+    p = vf_fma(p, w, vf_set(0x1.20dc18p-13f));
+    p = vf_fma(p, w, vf_set(0x1.9cbb5ap-12f));
+    p = vf_fma(p, w, vf_set(-0x1.6aad24p-10f));
+    p = vf_fma(p, w, vf_set(-0x1.99adc6p-10f));
+    p = vf_fma(p, w, vf_set(0x1.386102p-6f));
+    p = vf_fma(p, w, vf_set(-0x1.f8f2d8p-5f));
+    p = vf_fma(p, w, vf_set(0x1.01c06p-3f));
+    p = vf_fma(p, w, vf_set(-0x1.7f431ap-3f));
+    p = vf_fma(p, w, vf_set(0x1.b396fap-4f));
+    vf square = t * t, square_low = vf_fma(t, t, -square);
+    vec_reduced z = vec_reduce(square * -0.5f);
+    vf e = vec_exp_poly(vf_fma(square_low, vf_set(-0.5f), z.r));
+    return vec_ramp(x) - t * p * e * z.power * z.power;
+}
+
+/* The hyperbolic tangent, at most 3 ulp: -m / (m + 2) with m = e^(-2 |x|) - 1. */
+VEC_INLINE vf vf_tanh(vf x) {
+    vec_reduced z = vec_reduce(vf_max(vf_set(-20.0f), vf_abs(x) * -2.0f));
+    vf scale = z.power * z.power;
+    vf m = vf_fma(scale, vec_expm1_poly(z.r), scale - 1.0f);
+    return vf_copysign(m / (m + 2.0f), x);
+}
+
+/* The error function, at most 2 ulp. Below 1 odd powers, from there 1 - e^-g with a polynomial g.
+ */
+VEC_INLINE vf vf_erf(vf x) {
+    vf t = vf_min(vf_set(4.0f), vf_abs(x)), s = x * x;
+    vf near = vf_set(0x1.486a08p-14f);
+    near = vf_fma(near, s, vf_set(-0x1.a39b12p-11f));
+    near = vf_fma(near, s, vf_set(0x1.53f9b8p-8f));
+    near = vf_fma(near, s, vf_set(-0x1.b7f7b8p-6f));
+    near = vf_fma(near, s, vf_set(0x1.ce2ceap-4f));
+    near = vf_fma(near, s, vf_set(-0x1.81273ep-2f));
+    near = vf_fma(near, s, vf_set(0x1.06eba8p-3f));
+    near = vf_fma(near, x, x);
+    vf g = vf_set(0x1.8a41f8p-13f);
+    g = vf_fma(g, t, vf_set(-0x1.8486b2p-9f));
+    g = vf_fma(g, t, vf_set(0x1.66ed86p-6f));
+    g = vf_fma(g, t, vf_set(-0x1.a6f162p-4f));
+    g = vf_fma(g, t, vf_set(-0x1.46a32cp-1f));
+    g = vf_fma(g, t, vf_set(-0x1.20906p+0f));
+    g = vf_fma(g, t, vf_set(-0x1.477c72p-12f));
+    vec_reduced z = vec_reduce(g);
+    vf far = vf_fnma(vec_exp_poly(z.r) * z.power, z.power, vf_set(1.0f));
+    return vf_select(t < 1.0f, near, vf_copysign(far, x));
+}
+
+/* log(1 + f) for sqrt(1/2) <= 1 + f <= sqrt 2. */
+VEC_INLINE vf vec_log1p_poly(vf f) {
+    vf p = vf_set(0x1.13c224p-4f);
+    p = vf_fma(p, f, vf_set(-0x1.dda0bp-4f));
+    p = vf_fma(p, f, vf_set(0x1.e6df6ap-4f));
+    p = vf_fma(p, f, vf_set(-0x1.fc3d3ap-4f));
+    p = vf_fma(p, f, vf_set(0x1.233ac2p-3f));
+    p = vf_fma(p, f, vf_set(-0x1.555b9p-3f));
+    p = vf_fma(p, f, vf_set(0x1.99a47ap-3f));
+    p = vf_fma(p, f, vf_set(-0x1.000008p-2f));
+    p = vf_fma(p, f, vf_set(0x1.555548p-2f));
+    p = vf_fma(p, f, vf_set(-0.5f));
+    return vf_fma(p, f * f, f);
+}
+
+/* The natural logarithm, at most 1 ulp; -infinity of 0, NaN below. */
+VEC_INLINE vf vf_log(vf x) {
+    vi is_small = x < 0x1p-126f;
+    vf y = vf_select(is_small, x * 0x1p23f, x);
+    vi k = ((vi)y - 0x3f3504f3) >> 23; /* of a mantissa from sqrt(1/2) on */
+    vf f = (vf)((vi)y - (k << 23)) - 1.0f, n = vf_of(k - (is_small & 23));
+    vf low = vf_fma(n, vf_set(-0x1.05c61p-29f), vec_log1p_poly(f));
+    vf result = vf_fma(n, vf_set(0x1.62e43p-1f), low);
+    vf special =
+        vf_select(x == 0.0f, vf_set(-VEC_INFINITY), vf_select(x < 0.0f, vf_set(VEC_NAN), x));
+    return vf_select((x > 0.0f) & (x < VEC_INFINITY), result, special);
+}
+
+/* log(1 + e^x), at most 3 ulp. */
+VEC_INLINE vf vf_softplus(vf x) {
+    vf e = vf_exp(-vf_abs(x));
+    vi is_large = e > 0.41421354f;
+    vf tail = vec_log1p_poly(vf_select(is_large, 0.5f * (e - 1.0f), e));
+    tail += vf_select(is_large, vf_set(0x1.62e43p-1f), vf_set(0.0f));
+    return vf_max(vf_set(0.0f), x) + tail;
+}
+
+/* x tanh(log(1 + e^x)), at most 5 ulp: x n / (n + 2) with n = e^x (e^x + 2), and for positive x the
+ * same in e^-x. */
+VEC_INLINE vf vf_mish(vf x) {
+    vf bounded = vf_max(vf_set(-110.0f), x);
+    vec_reduced z = vec_reduce(vf_max(vf_set(-110.0f), -vf_abs(x)));
+    vf m = vec_exp_poly(z.r) * z.power, e = m * z.power, one = vf_set(1.0f);
+    vi below = x < 0.0f;
+    vf top = vf_select(below, e + 2.0f, e * 2.0f + 1.0f);
+    vf bottom = vf_select(below, vf_fma(e, e + 2.0f, vf_set(2.0f)), vf_fma(e, e * 2.0f, top));
+    vf y = bounded * vf_select(below, m, one) * top / bottom * vf_select(below, z.power, one);
+    return vf_select(x == -VEC_INFINITY, vf_set(VEC_NAN), y);
 }
 
 #endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Activations for the store loops of matmul, conv and recurrent kernels: the unary ops abs .. clip
+ * by their number, on a vector of f32. The same functions as the elementwise kernels of this level,
+ * so a fused activation gives the bits of one that stands alone. */
+#ifndef RLX_BACKEND_CPU_VEC_ACTIVATION_H
+#define RLX_BACKEND_CPU_VEC_ACTIVATION_H
+
+#include "backend/cpu/vec/vec_unary.h"
+#include "ref/unary.h"
+
+/* What has no vector function goes through scalar C. */
+static __attribute__((noinline, unused)) vf vec_activation_any(const rlx_activation *activation,
+                                                               vf x) {
+    switch (activation->op) {
+#define OP(name)        \
+    case RLX_OP_##name: \
+        return vec_unary(RLX_OP_##name, x, activation->alpha, activation->beta);
+        VEC_UNARY_OPS(OP)
+#undef OP
+    default: {
+        vec_parts values = {x};
+        rlx_ref_unary_run_f32(activation->op, values.f, VF, activation->alpha, activation->beta);
+        return values.v;
+    }
+    }
+}
+
+/* act(x). The op is RLX_OP_NONE for none; the cheap ones are inline, the others one call. */
+VEC_INLINE vf vf_activation(const rlx_activation *activation, vf x) {
+    switch (activation->op) {
+    case RLX_OP_NONE:
+        return x;
+    case RLX_OP_RELU:
+        return vec_unary(RLX_OP_RELU, x, 0, 0);
+    case RLX_OP_CLIP:
+        return vec_unary(RLX_OP_CLIP, x, activation->alpha, activation->beta);
+    default:
+        return vec_activation_any(activation, x);
+    }
+}
+
+/* In place on `count` numbers side by side. */
+static inline __attribute__((unused)) void vec_activation_run(const rlx_activation *activation,
+                                                              float *values, int64_t count) {
+    int64_t i = 0;
+    if (activation->op == RLX_OP_NONE) return;
+    for (; i + VF <= count; i += VF)
+        vf_store(values + i, vf_activation(activation, vf_load(values + i)));
+    if (i < count) {
+        vf x = vf_load_n(values + i, count - i);
+        vf_store_n(values + i, vf_activation(activation, x), count - i);
+    }
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The float unary ops on vectors of f32: their one definition on a level. Elementwise kernels,
+ * chains and the activations of matmul and conv (activation.h) all use it, so fusing changes no
+ * bit. Ops that are missing here are done by scalar C in all of them. What is exact in src/ref
+ * (comparisons, signs, rounding once from double) gives the same bits here. */
+#ifndef RLX_BACKEND_CPU_VEC_UNARY_H
+#define RLX_BACKEND_CPU_VEC_UNARY_H
+
+#include "backend/cpu/vec/vec_double.h"
+#include "backend/cpu/vec/vec_math.h"
+
+/* clang-format off */
+#define VEC_UNARY_OPS(OP)                                                                        \
+    OP(IDENTITY) OP(ABS) OP(NEG) OP(SIGN) OP(FLOOR) OP(CEIL) OP(ROUND) OP(SQRT) OP(RSQRT)        \
+    OP(RECIPROCAL) OP(SQUARE) OP(EXP) OP(LOG) OP(TANH) OP(ERF) OP(SIGMOID) OP(RELU)              \
+    OP(LEAKY_RELU) OP(ELU) OP(CELU) OP(SELU) OP(GELU) OP(GELU_TANH) OP(SILU) OP(MISH)            \
+    OP(HARD_SIGMOID) OP(HARD_SWISH) OP(SOFTPLUS) OP(SOFTSIGN) OP(THRESHOLDED_RELU) OP(CLIP)
+/* clang-format on */
+
+/* c < 0 ? less : x, per lane of two doubles. */
+VEC_INLINE vd_half vec_leaky_half(vd_half x, double alpha) {
+    return vd_select(x < 0.0, alpha * x, x);
+}
+VEC_INLINE vd_half vec_unit_half(vd_half x) {
+    vd_half zero = {0}, raised = vd_select(x < 0.0, zero, x);
+    return vd_select(raised > 1.0, zero + 1.0, raised);
+}
+VEC_INLINE vd_half vec_hard_swish_half(vd_half x) {
+    return x * vec_unit_half(x * (1.0 / 6.0) + 0.5);
+}
+VEC_INLINE vd_half vec_threshold_half(vd_half x, double alpha) {
+    return vd_select((x > alpha) | (x != x), x, (vd_half){0});
+}
+
+/* alpha expm1(x / alpha) where that is negative, plus x where it is positive. */
+VEC_INLINE vf vec_celu(vf x, float alpha) {
+    vf below = vf_expm1(x / alpha) * alpha;
+    return vf_max(vf_set(0.0f), x) + vf_min(vf_set(0.0f), below);
+}
+
+/* With a constant op this is one function; with any other a switch. */
+VEC_INLINE vf vec_unary(rlx_op op, vf x, double alpha, double beta) {
+    const float a = (float)alpha, b = (float)beta;
+    const vf zero = vf_set(0.0f), one = vf_set(1.0f);
+    switch (op) {
+    case RLX_OP_ABS:
+        return vf_abs(x);
+    case RLX_OP_NEG:
+        return -x;
+    case RLX_OP_SIGN:
+        return vf_select((x == 0.0f) | (x != x), x + zero, vf_copysign(one, x));
+    case RLX_OP_FLOOR:
+        return vf_floor(x);
+    case RLX_OP_CEIL:
+        return vf_ceil(x);
+    case RLX_OP_ROUND:
+        return vf_round(x);
+    case RLX_OP_SQRT:
+        return vf_sqrt(x);
+    case RLX_OP_RSQRT:
+        return one / vf_sqrt(x);
+    case RLX_OP_RECIPROCAL:
+        return one / x;
+    case RLX_OP_SQUARE:
+        return x * x;
+    case RLX_OP_EXP:
+        return vf_exp(x);
+    case RLX_OP_LOG:
+        return vf_log(x);
+    case RLX_OP_TANH:
+        return vf_tanh(x);
+    case RLX_OP_ERF:
+        return vf_erf(x);
+    case RLX_OP_SIGMOID:
+        return vf_sigmoid(x);
+    case RLX_OP_RELU:
+        return vf_max(zero, x);
+    case RLX_OP_LEAKY_RELU: {
+        vd wide = vd_of(x);
+        return vf_of_vd((vd){vec_leaky_half(wide.low, alpha), vec_leaky_half(wide.high, alpha)});
+    }
+    case RLX_OP_ELU:
+        return vf_select(x > 0.0f, x, vf_expm1(x) * a);
+    case RLX_OP_CELU:
+        return vec_celu(x, a);
+    case RLX_OP_SELU:
+        return vf_select(x > 0.0f, x, vf_expm1(x) * a) * b;
+    case RLX_OP_GELU:
+        return vf_gelu(x);
+    case RLX_OP_GELU_TANH:
+        return vf_gelu_tanh(x);
+    case RLX_OP_SILU:
+        return vf_silu(x);
+    case RLX_OP_MISH:
+        return vf_mish(x);
+    case RLX_OP_HARD_SIGMOID: {
+        vd wide = vd_of(x);
+        return vf_of_vd(
+            (vd){vec_unit_half(alpha * wide.low + beta), vec_unit_half(alpha * wide.high + beta)});
+    }
+    case RLX_OP_HARD_SWISH: {
+        vd wide = vd_of(x);
+        return vf_of_vd(VD_MAP(wide, vec_hard_swish_half));
+    }
+    case RLX_OP_SOFTPLUS:
+        return vf_softplus(x);
+    case RLX_OP_SOFTSIGN:
+        return x / (one + vf_abs(x));
+    case RLX_OP_THRESHOLDED_RELU: {
+        vd wide = vd_of(x);
+        return vf_of_vd(
+            (vd){vec_threshold_half(wide.low, alpha), vec_threshold_half(wide.high, alpha)});
+    }
+    case RLX_OP_CLIP: /* bounds rounded to f32 cut f32 numbers as the bounds themselves do */
+        return vf_min(vf_set(b), vf_max(vf_set(a), x));
+    default:
+        return x;
+    }
+}
+
+#endif
