@@ -9,6 +9,14 @@
 
 RLX_BEGIN_DECLS
 
+/* How a value lies in memory: in rows (strides), or packed for a kernel. rlx/layouts.def. */
+typedef enum rlx_layout {
+#define RLX_LAYOUT(upper, lower, order) RLX_LAYOUT_##upper,
+#include <rlx/layouts.def>
+#undef RLX_LAYOUT
+    RLX_LAYOUT_COUNT
+} rlx_layout;
+
 /* Dims of a tensor, and items of an rlx_ints, at most. */
 enum { RLX_MAX_RANK = 8, RLX_MAX_INTS = 16 };
 
@@ -221,6 +229,10 @@ typedef struct rlx_pad_attrs {
 typedef struct rlx_transpose_attrs {
     rlx_ints perm; /* empty: reversed */
 } rlx_transpose_attrs;
+
+typedef struct rlx_pack_attrs {
+    rlx_layout layout; /* of the output */
+} rlx_pack_attrs;
 
 typedef struct rlx_reshape_attrs {
     rlx_ints shape;

@@ -49,10 +49,19 @@ static void attach(aliaser *self, rlx_value_id value, const rlx_storage *storage
     if (last > self->root_last[storage->root]) self->root_last[storage->root] = last;
 }
 
+/* Of memory of its own; packed values have none. */
+static void own_strides(const rlx_type *type, int64_t *strides) {
+    if (type->layout == RLX_LAYOUT_PLAIN) {
+        rlx_plain_strides(&type->shape, strides);
+    } else {
+        memset(strides, 0, RLX_MAX_RANK * sizeof *strides);
+    }
+}
+
 static rlx_status own_memory(aliaser *self, rlx_value_id value) {
     rlx_storage storage = {.root = value};
     rlx_root *root = &self->self->roots[value];
-    rlx_plain_strides(&type_of(self, value)->shape, storage.strides);
+    own_strides(type_of(self, value), storage.strides);
     RLX_TRY(rlx_type_bytes(type_of(self, value), &root->bytes));
     root->is_used = true;
     attach(self, value, &storage);
@@ -97,6 +106,7 @@ static bool try_view(aliaser *self, uint32_t s, uint32_t output) {
     const rlx_dtype_row *row = rlx_dtype_row_of(in_type->dtype);
     int64_t offset = 0;
     if ((!self->has_views && !step->must_alias) || in_type->dtype != out_type->dtype) return false;
+    if (in_type->layout != RLX_LAYOUT_PLAIN) return false;
     if (changes_under(self, source->root, s, to)) return false;
     memcpy(in.dims, in_type->shape.dims, sizeof in.dims);
     memcpy(in.strides, source->strides, sizeof in.strides);
@@ -149,7 +159,10 @@ static bool can_overwrite(const aliaser *self, const rlx_lowered_step *step, uin
         rlx_dtype_block_elements(in->dtype) != rlx_dtype_block_elements(out->dtype)) {
         return false;
     }
-    if (!rlx_strides_are_plain(&in->shape, storage->strides)) return false;
+    if (in->layout != out->layout) return false;
+    if (in->layout == RLX_LAYOUT_PLAIN && !rlx_strides_are_plain(&in->shape, storage->strides)) {
+        return false;
+    }
     if (rlx_type_bytes(out, &out_bytes) != RLX_OK ||
         out_bytes != self->self->roots[storage->root].bytes) {
         return false;
@@ -170,7 +183,7 @@ static bool try_in_place(aliaser *self, const rlx_lowered_step *step, uint32_t s
     for (uint32_t i = 0; i < step->input_count; i++) {
         if (!can_overwrite(self, step, s, i)) continue;
         rlx_storage storage = self->self->storages[step->inputs[i]];
-        rlx_plain_strides(&type_of(self, step->outputs[0])->shape, storage.strides);
+        own_strides(type_of(self, step->outputs[0]), storage.strides);
         attach(self, step->outputs[0], &storage);
         return true;
     }

@@ -13,9 +13,11 @@ static rlx_tensor query_tensor(const rlx_lowered *self, rlx_value_id value) {
     const rlx_type *type = &self->graph->values.items[value].type;
     tensor.data = &present;
     tensor.dtype = type->dtype;
+    tensor.layout = type->layout;
     tensor.rank = type->shape.rank;
     for (uint32_t i = 0; i < tensor.rank; i++)
         tensor.dims[i] = type->shape.dims[i];
+    if (type->layout != RLX_LAYOUT_PLAIN) return tensor;
     if (self->storages != NULL && self->storages[value].root != RLX_NONE) {
         for (uint32_t i = 0; i < tensor.rank; i++) {
             tensor.strides[i] = self->storages[value].strides[i];

@@ -13,7 +13,7 @@
 /* What a graph pass works on. The graph is the compile's own copy. */
 typedef struct rlx_pass_context {
     rlx_graph *graph;
-    const rlx_target *target;
+    const rlx_target *target; /* NULL: none in mind, nothing is chosen for it */
     const rlx_compile_options *options;
     const rlx_entry_spec *entry;
     rlx_scratch *scratch; /* freed after each pass */
@@ -31,6 +31,7 @@ RLX_WARN_UNUSED rlx_status rlx_pass_fuse_epilogue(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_norm(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_chain(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_own_outputs(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_pack_weights(rlx_pass_context *context);
 
 /* Refuses a model that reads a state as it was before a write of it; the text names both. */
 RLX_WARN_UNUSED rlx_status rlx_check_states(const rlx_graph *graph, const rlx_allocator *allocator);

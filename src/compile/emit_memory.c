@@ -280,6 +280,7 @@ static rlx_status push_slot(rlx_entry_emission *self, rlx_value_id id, uint32_t 
                           .buffer = self->buffers[storage->root],
                           .byte_offset = (uint64_t)storage->byte_offset,
                           .dtype = value->type.dtype,
+                          .layout = value->type.layout,
                           .rank = value->type.shape.rank};
     for (uint32_t i = 0; i < RLX_MAX_RANK; i++) {
         slot.extents[i] = RLX_NONE;

@@ -50,7 +50,9 @@ static bool can_fold(const folder *self, const rlx_node *node) {
         uint64_t bytes;
         if (node->outputs[i] == RLX_NONE) continue;
         const rlx_type *type = &graph->values.items[node->outputs[i]].type;
-        if (has_extent(type) || rlx_type_bytes(type, &bytes) != RLX_OK || bytes > FOLD_BYTES) {
+        if (has_extent(type) || type->layout != RLX_LAYOUT_PLAIN)
+            return false; /* constants lie in rows */
+        if (rlx_type_bytes(type, &bytes) != RLX_OK || bytes > FOLD_BYTES) {
             return false;
         }
     }

@@ -34,7 +34,7 @@ bool rlx_arena_find(const rlx_arena *arena, uint32_t slot, rlx_arena_slot *out_s
         out_slot->elements *= (uint64_t)row->dims[i];
     out_slot->bytes = (out_slot->elements + out_slot->block_elements - 1) /
                       out_slot->block_elements * out_slot->block_bytes;
-    if (row->layout != 0) {
+    if (row->layout != RLX_LAYOUT_PLAIN) {
         out_slot->bytes = plan->buffers.items[row->buffer].bytes - row->byte_offset;
     }
     return true;
@@ -98,9 +98,7 @@ rlx_tensor rlx_arena_tensor(const rlx_arena *arena, uint32_t slot) {
     rlx_arena_slot found;
     rlx_tensor tensor = {0};
     if (!rlx_arena_find(arena, slot, &found)) return tensor;
-    tensor = (rlx_tensor){.dtype = found.row->dtype, .rank = found.row->rank};
-    memcpy(tensor.dims, found.row->dims, sizeof tensor.dims);
-    memcpy(tensor.strides, found.row->strides, sizeof tensor.strides);
+    tensor = rlx_plan_tensor(found.row);
     tensor.data = rlx_arena_address(arena, slot);
     if (tensor.data == NULL && arena->bytes[found.segment] == 0) tensor.data = &nothing;
     return tensor;

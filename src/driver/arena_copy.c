@@ -22,7 +22,7 @@ static rlx_status check_range(const rlx_arena_slot *slot, uint64_t first, uint64
 
 static rlx_status check_copy_slot(const rlx_arena_slot *slot, uint64_t first, uint64_t count) {
     RLX_TRY(check_range(slot, first, count));
-    if (slot->row->layout != 0 || !rlx_arena_slot_is_plain(slot)) {
+    if (slot->row->layout != RLX_LAYOUT_PLAIN || !rlx_arena_slot_is_plain(slot)) {
         return RLX_FAIL(RLX_UNSUPPORTED, "slot '%s' is not plain: no copies inside the arena",
                         slot->row->name);
     }

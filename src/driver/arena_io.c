@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Typed and raw host access to slots, in logical order whatever the strides: a range of logical
- * elements is walked as runs that lie together in memory, and each run is converted or copied.
- * Everything is checked before the first byte moves. */
+/* Typed and raw host access to slots, in logical order whatever the strides and (typed) the layout:
+ * a range of logical elements is walked as runs that lie together in memory, and each run is
+ * converted or copied. Everything is checked before the first byte moves. */
 #include "base/size.h"
 #include "driver/arena_slot.h"
 #include "ir/dtype.h"
+#include "ir/layout.h"
 
 /* Elements that pass through the stack at a time where memory is not mapped; whole blocks of every
  * dtype. */
@@ -123,8 +124,25 @@ static uint64_t contiguous_elements(const access *io, uint32_t *out_outer) {
     return together;
 }
 
+/* Element by element: packed slots are looked at, not worked on. */
+static rlx_status walk_packed(const access *io, uint64_t first, uint64_t count) {
+    rlx_tensor tensor = rlx_plan_tensor(io->slot.row);
+    rlx_layout_map map = rlx_layout_map_of(&tensor);
+    int64_t index[RLX_MAX_RANK];
+    for (uint64_t done = 0; done < count; done++) {
+        uint64_t rest = first + done;
+        for (uint32_t i = map.rank; i-- > 0;) {
+            index[i] = (int64_t)(rest % (uint64_t)io->dims[i]);
+            rest /= (uint64_t)io->dims[i];
+        }
+        RLX_TRY(move_run(io, rlx_layout_offset(&map, index), done, 1));
+    }
+    return RLX_OK;
+}
+
 /* Walks logical elements [first, first + count) run by run. */
 static rlx_status walk(const access *io, uint64_t first, uint64_t count) {
+    if (io->slot.row->layout != RLX_LAYOUT_PLAIN) return walk_packed(io, first, count);
     uint32_t outer;
     uint64_t together = contiguous_elements(io, &outer);
     for (uint64_t done = 0; done < count;) {
@@ -191,10 +209,6 @@ static rlx_status check_blocks(const rlx_arena_slot *slot, const int64_t *dims, 
 static rlx_status access_f32(access *io, uint32_t slot, uint64_t first, uint64_t count,
                              uint32_t flags, uint64_t *out_count) {
     RLX_TRY(rlx_arena_need(io->arena, slot, io->to_arena, &io->slot));
-    if (io->slot.row->layout != 0) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "slot '%s' is packed (layout %u): only raw bytes",
-                        io->slot.row->name, io->slot.row->layout);
-    }
     io->dims = io->slot.row->dims;
     RLX_TRY(limit(&io->slot, "element", first, io->slot.elements, flags, &count));
     RLX_TRY(check_blocks(&io->slot, io->dims, first, count));
@@ -219,7 +233,8 @@ rlx_status rlx_arena_read_f32(rlx_arena *arena, uint32_t slot, uint64_t first, f
 
 bool rlx_arena_slot_is_plain(const rlx_arena_slot *slot) {
     rlx_tensor tensor = rlx_plan_tensor(slot->row);
-    return slot->row->layout != 0 || slot->elements == 0 || rlx_tensor_is_plain(&tensor);
+    return slot->row->layout != RLX_LAYOUT_PLAIN || slot->elements == 0 ||
+           rlx_tensor_is_plain(&tensor);
 }
 
 /* Strided slots: bytes become elements, so both ends must be whole blocks. */

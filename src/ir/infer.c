@@ -2,9 +2,9 @@
 /* Drives the shape rules over a graph, and the helpers that rules share. */
 #include "ir/infer.h"
 
-#include "ir/graph.h"
-
 #include "ir/dtype.h"
+#include "ir/graph.h"
+#include "ir/layout.h"
 
 #include <stdio.h>
 
@@ -118,9 +118,19 @@ static rlx_status store_types(rlx_graph *graph, const rlx_node *node, const rlx_
     return RLX_OK;
 }
 
+rlx_status rlx_infer_types(rlx_infer *infer) {
+    for (uint32_t i = 0; i < infer->in_count; i++) {
+        if (infer->in[i] == NULL || rlx_layout_is_taken(infer->op, i, infer->in[i]->layout)) {
+            continue;
+        }
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s does not take input %u in layout %s",
+                        rlx_op_name(infer->op), i, rlx_layout_name(infer->in[i]->layout));
+    }
+    return rlx_op_info_of(infer->op)->infer(infer);
+}
+
 rlx_status rlx_graph_infer_node(rlx_graph *graph, rlx_node_id id) {
     const rlx_node *node = &graph->nodes.items[id];
-    const rlx_op_info *info = rlx_op_info_of(node->op);
     const rlx_type **in = NULL;
     rlx_type *out = NULL;
     rlx_scratch scratch = {.allocator = graph->allocator};
@@ -148,7 +158,7 @@ rlx_status rlx_graph_infer_node(rlx_graph *graph, rlx_node_id id) {
                            .out_count = node->output_count,
                            .in = in,
                            .out = out};
-        status = info->infer(&infer);
+        status = rlx_infer_types(&infer);
         if (status == RLX_OK) status = store_types(graph, node, out);
         if (status != RLX_OK) {
             rlx_fail_context(status, "%s", rlx_node_text(graph, id, text, sizeof text));

@@ -21,6 +21,9 @@ typedef struct rlx_infer {
     rlx_type *out;             /* out_count of them */
 } rlx_infer;
 
+/* Runs the op's rule, once every input is in a layout that the op takes. */
+RLX_WARN_UNUSED rlx_status rlx_infer_types(rlx_infer *infer);
+
 /* Helpers for rules. */
 static inline bool rlx_infer_has(const rlx_infer *infer, uint32_t input) {
     return input < infer->in_count && infer->in[input] != NULL;
@@ -42,7 +45,7 @@ bool rlx_dtype_is_integer(rlx_dtype dtype); /* signed or unsigned, not bool */
     X(where) X(chain) X(matmul) X(conv) X(pool) X(reduce) X(arg) X(top_k) X(cumsum) X(softmax)    \
     X(norm) X(channel_norm) X(attention) X(rope) X(gather) X(gather_elements) X(gather_nd)        \
     X(scatter) X(slice) X(concat) X(split) X(pad) X(transpose) X(reshape) X(squeeze) X(expand)    \
-    X(tile) X(nonzero) X(state_write) X(flow) X(recurrent)
+    X(tile) X(nonzero) X(state_write) X(flow) X(recurrent) X(pack)
 /* clang-format on */
 #define X(family) RLX_WARN_UNUSED rlx_status rlx_infer_##family(rlx_infer *infer);
 RLX_RULES(X)

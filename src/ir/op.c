@@ -3,6 +3,7 @@
 #include "ir/op.h"
 
 #include "ir/infer.h"
+#include "ir/layout.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -68,6 +69,7 @@ static const rlx_field pad_fields[] = {FIELD(INTS, pad, pads), FIELD(PAD_MODE, p
                                        FIELD(F64, pad, value)};
 static const rlx_field transpose_fields[] = {FIELD(INTS, transpose, perm)};
 static const rlx_field reshape_fields[] = {FIELD(INTS, reshape, shape)};
+static const rlx_field pack_fields[] = {FIELD(LAYOUT, pack, layout)};
 static const rlx_field state_write_fields[] = {FIELD(I64, state_write, axis),
                                                FIELD(BOOL, state_write, wrap)};
 #define GATE(gate)                                                                    \
@@ -203,6 +205,7 @@ const char *const *rlx_field_names(rlx_field_kind kind, uint32_t *out_count) {
         *out_count = sizeof gate_names / sizeof *gate_names;
         return gate_names;
     }
+    if (kind == RLX_FIELD_LAYOUT) return rlx_layout_names(out_count);
     return NULL;
 }
 

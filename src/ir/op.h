@@ -31,7 +31,8 @@ typedef enum rlx_field_kind {
     RLX_FIELD_INTS,      /* rlx_ints */
     RLX_FIELD_LIST,      /* rlx_list */
     RLX_FIELD_DIRECTION, /* enums again: the order is part of the program file */
-    RLX_FIELD_GATE
+    RLX_FIELD_GATE,
+    RLX_FIELD_LAYOUT
 } rlx_field_kind;
 
 typedef struct rlx_field {

@@ -3,6 +3,7 @@
 #include "base/size.h"
 #include "ir/dtype.h"
 #include "ir/graph.h"
+#include "ir/layout.h"
 
 #include <stdio.h>
 
@@ -52,6 +53,10 @@ rlx_status rlx_type_bytes(const rlx_type *type, uint64_t *out_bytes) {
                             row->block_elements, last);
         }
     }
+    if (type->layout != RLX_LAYOUT_PLAIN) {
+        return rlx_layout_bytes(type->layout, type->dtype, type->shape.rank, type->shape.dims,
+                                out_bytes);
+    }
     RLX_TRY(rlx_dtype_bytes(type->dtype, elements, &bytes));
     if (bytes > INT64_MAX) return RLX_FAIL(RLX_OUT_OF_BOUNDS, "the value has more than 2^63 bytes");
     *out_bytes = bytes;
@@ -66,7 +71,9 @@ const char *rlx_type_text(const rlx_graph *graph, const rlx_type *type, char *bu
         at += (size_t)wrote;
         if (at >= bytes) break;
         if (i == type->shape.rank) {
-            wrote = snprintf(buffer + at, bytes - at, "]");
+            bool is_packed = type->layout != RLX_LAYOUT_PLAIN;
+            snprintf(buffer + at, bytes - at, "]%s%s", is_packed ? " " : "",
+                     is_packed ? rlx_layout_name(type->layout) : "");
             break;
         }
         const char *comma = i == 0 ? "" : ", ";

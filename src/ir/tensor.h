@@ -12,6 +12,7 @@ typedef struct rlx_tensor {
     uint32_t rank;
     int64_t dims[RLX_MAX_RANK];
     int64_t strides[RLX_MAX_RANK]; /* in elements; 0 repeats; of block types the last is 1 */
+    rlx_layout layout; /* not plain: strides are 0 and ir/layout.h says where elements are */
 } rlx_tensor;
 
 static inline int64_t rlx_tensor_elements(const rlx_tensor *tensor) {
@@ -21,9 +22,10 @@ static inline int64_t rlx_tensor_elements(const rlx_tensor *tensor) {
     return count;
 }
 
-/* Row-major without holes. */
+/* Row-major without holes; of plain layout. */
 static inline bool rlx_tensor_is_plain(const rlx_tensor *tensor) {
     int64_t expected = 1;
+    if (tensor->layout != RLX_LAYOUT_PLAIN) return false;
     for (uint32_t i = tensor->rank; i-- > 0;) {
         if (tensor->dims[i] != 1 && tensor->strides[i] != expected) return false;
         expected *= tensor->dims[i];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Printing what belongs to one value or node: types, data, attributes and the code of chains. */
 #include "ir/chain.h"
+#include "ir/layout.h"
 #include "ir/text_number.h"
 #include "ir/text_print.h"
 
@@ -28,6 +29,8 @@ void rlx_print_type(rlx_printer *printer, const rlx_type *type) {
         print_dim(printer, type, i);
     }
     rlx_text_append(&printer->text, "]", 1);
+    if (type->layout == RLX_LAYOUT_PLAIN) return;
+    rlx_text_printf(&printer->text, " %s", rlx_layout_name(type->layout));
 }
 
 static void print_hex(rlx_printer *printer, const uint8_t *data, uint64_t bytes) {
@@ -200,6 +203,7 @@ static void print_field(rlx_printer *printer, const rlx_op_info *info, const rlx
     case RLX_FIELD_SCATTER_MODE:
     case RLX_FIELD_DIRECTION:
     case RLX_FIELD_GATE:
+    case RLX_FIELD_LAYOUT:
         print_number_field(printer, field, at);
         return;
     }

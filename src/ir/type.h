@@ -17,6 +17,7 @@ typedef struct rlx_type {
     rlx_dtype dtype;
     rlx_shape shape;
     rlx_value_id extents[RLX_MAX_RANK];
+    rlx_layout layout; /* not plain: a temporary without extents that few ops take */
 } rlx_type;
 
 /* Every dim is a number >= 0. */
@@ -24,7 +25,7 @@ bool rlx_shape_is_known(const rlx_shape *shape);
 bool rlx_shape_equal(const rlx_shape *a, const rlx_shape *b);
 /* Elements of a known shape, overflow-checked (RLX_OUT_OF_BOUNDS). */
 RLX_WARN_UNUSED rlx_status rlx_shape_elements(const rlx_shape *shape, uint64_t *out_elements);
-/* Bytes of a value of this type in row-major order, rows of block types whole. */
+/* Bytes of a value of this type in its layout, rows of block types whole. */
 RLX_WARN_UNUSED rlx_status rlx_type_bytes(const rlx_type *type, uint64_t *out_bytes);
 /* "f32[1, 3, S]" into a caller's buffer, for messages; `graph` names the symbols and
  * may be NULL. Returns `buffer`. */

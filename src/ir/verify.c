@@ -3,6 +3,7 @@
  * it after each rewrite in debug builds; importers run it once. */
 #include "ir/graph.h"
 #include "ir/infer.h"
+#include "ir/layout.h"
 
 typedef struct verifier {
     const rlx_graph *graph;
@@ -112,6 +113,11 @@ static rlx_status check_block(verifier *self, rlx_block_id id, uint32_t depth) {
             return RLX_FAIL(RLX_INVALID_GRAPH, "block %u yields value %u, which is not computed",
                             id, block->yields[i]);
         }
+        const rlx_value *yield = &self->graph->values.items[block->yields[i]];
+        if (yield->type.layout != RLX_LAYOUT_PLAIN) {
+            return RLX_FAIL(RLX_INVALID_GRAPH, "block %u yields '%s' in layout %s, not plain", id,
+                            yield->name, rlx_layout_name(yield->type.layout));
+        }
     }
     /* What a block defines is not seen outside it. */
     for (uint32_t i = 0; id != 0 && i < block->nodes.count; i++) {
@@ -136,6 +142,11 @@ static rlx_status verify_all(verifier *self) {
         const rlx_output *output = &graph->outputs.items[i];
         if (output->value >= graph->values.count || !self->is_defined[output->value]) {
             return RLX_FAIL(RLX_INVALID_GRAPH, "output '%s' is not computed", output->name);
+        }
+        const rlx_type *type = &graph->values.items[output->value].type;
+        if (type->layout != RLX_LAYOUT_PLAIN) {
+            return RLX_FAIL(RLX_INVALID_GRAPH, "output '%s' is in layout %s, not plain",
+                            output->name, rlx_layout_name(type->layout));
         }
     }
     return RLX_OK;

@@ -120,7 +120,7 @@ static void code_buffer(codec *c, rlx_plan_buffer *row) {
 static void code_slot(codec *c, rlx_plan_slot *row) {
     code_text(c, &row->name);
     code_u32(c, &row->kind);
-    code_u32(c, &row->layout);
+    CODE_ENUM(c, row->layout, rlx_layout);
     code_u32(c, &row->buffer);
     code_u64(c, &row->byte_offset);
     CODE_ENUM(c, row->dtype, rlx_dtype);

@@ -19,7 +19,7 @@ enum {
     RLX_FILE_HEADER_BYTES = 256,
     RLX_FILE_PAGE_BYTES = 65536,
     RLX_FILE_TARGET_BYTES = 64, /* of the name, its zero included */
-    RLX_FILE_PACKINGS = 8       /* layout ids other than 0 that a plan may use */
+    RLX_FILE_PACKINGS = 16      /* layout ids other than 0 that a plan may use */
 };
 
 /* The first bytes; they break when a file is sent as text. */

@@ -107,9 +107,28 @@ static rlx_status check_agreement(const rlx_file_header *header, const rlx_plan 
         return RLX_FAIL(RLX_PARSE, "damaged: %" PRIu64 " bytes of weights, the plan has %" PRIu64,
                         header->weights_bytes, plan->segment_bytes[RLX_SEGMENT_WEIGHTS]);
     }
+    for (uint32_t i = 0; i < plan->slots.count; i++) {
+        uint32_t layout = (uint32_t)plan->slots.items[i].layout, found = 0;
+        while (found < header->packing_count && header->packings[found] != layout)
+            found++;
+        if (layout != 0 && found == header->packing_count) {
+            return RLX_FAIL(RLX_PARSE, "damaged: the plan has layout %u, the header does not",
+                            layout);
+        }
+    }
     if (header->state_hash != plan->state_hash) {
         return RLX_FAIL(RLX_PARSE, "damaged: state hash %016" PRIx64 ", the plan has %016" PRIx64,
                         header->state_hash, plan->state_hash);
+    }
+    return RLX_OK;
+}
+
+/* Layouts are numbered in the order in which they were added. */
+static rlx_status check_packings(const rlx_file_header *header) {
+    for (uint32_t i = 0; i < header->packing_count; i++) {
+        if (header->packings[i] != 0 && header->packings[i] < RLX_LAYOUT_COUNT) continue;
+        return RLX_FAIL(RLX_UNSUPPORTED, "packed layout %u, this build knows 1 to %u",
+                        header->packings[i], RLX_LAYOUT_COUNT - 1);
     }
     return RLX_OK;
 }
@@ -127,10 +146,7 @@ rlx_status rlx_plan_load(const rlx_allocator *allocator, const rlx_file_map *map
         return RLX_FAIL(RLX_MISMATCH, "made for target '%.63s', this is '%.63s'", header.target,
                         target);
     }
-    if (header.packing_count != 0) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "packed layout %u, this build knows none",
-                        header.packings[0]);
-    }
+    RLX_TRY(check_packings(&header));
     const uint8_t *section = map->data + RLX_FILE_HEADER_BYTES;
     if (rlx_file_checksum(section, header.plan_bytes) != header.plan_checksum) {
         return RLX_FAIL(RLX_PARSE, "damaged: the checksum of the plan does not match");

@@ -6,6 +6,7 @@
 
 #include "base/size.h"
 #include "ir/dtype.h"
+#include "ir/layout.h"
 
 rlx_status rlx_plan_create(const rlx_allocator *allocator, rlx_plan **out_plan) {
     rlx_plan *plan = NULL;
@@ -54,20 +55,6 @@ static int64_t floor_divide(int64_t value, int64_t divisor) {
     return value / divisor - (value % divisor < 0 ? 1 : 0);
 }
 
-/* A packed layout has no strides; what is known of it is its dense size. */
-static rlx_status packed_span(const rlx_plan_slot *slot, int64_t *out_high) {
-    uint64_t elements = 1, bytes;
-    for (uint32_t i = 0; i < slot->rank; i++) {
-        if (!rlx_mul_u64(elements, (uint64_t)slot->dims[i], &elements)) {
-            return RLX_FAIL(RLX_OUT_OF_BOUNDS, "its dims give more than 2^64 elements");
-        }
-    }
-    RLX_TRY(rlx_dtype_bytes(slot->dtype, elements, &bytes));
-    if (bytes > INT64_MAX) return RLX_FAIL(RLX_OUT_OF_BOUNDS, "its dims give more than 2^63 bytes");
-    *out_high = (int64_t)bytes;
-    return RLX_OK;
-}
-
 rlx_status rlx_plan_slot_span(const rlx_plan_slot *slot, int64_t *out_low, int64_t *out_high) {
     const rlx_dtype_row *row = rlx_dtype_row_of(slot->dtype);
     int64_t first, last, low = 0, high = 0;
@@ -84,8 +71,10 @@ rlx_status rlx_plan_slot_span(const rlx_plan_slot *slot, int64_t *out_low, int64
         *out_low = *out_high = 0;
         return RLX_OK;
     }
-    if (slot->layout != 0) {
-        RLX_TRY(packed_span(slot, &high));
+    if (slot->layout != RLX_LAYOUT_PLAIN) {
+        uint64_t bytes;
+        RLX_TRY(rlx_layout_bytes(slot->layout, slot->dtype, slot->rank, slot->dims, &bytes));
+        high = (int64_t)bytes;
     } else if (!element_span(slot, &first, &last) ||
                !rlx_mul_i64(floor_divide(first, row->block_elements), row->block_bytes, &low) ||
                !rlx_mul_i64(floor_divide(last, row->block_elements) + 1, row->block_bytes, &high)) {
@@ -104,7 +93,7 @@ rlx_status rlx_plan_slot_bytes(const rlx_plan_slot *slot, uint64_t *out_bytes) {
 }
 
 rlx_tensor rlx_plan_tensor(const rlx_plan_slot *slot) {
-    rlx_tensor tensor = {.dtype = slot->dtype, .rank = slot->rank};
+    rlx_tensor tensor = {.dtype = slot->dtype, .layout = slot->layout, .rank = slot->rank};
     memcpy(tensor.dims, slot->dims, sizeof tensor.dims);
     memcpy(tensor.strides, slot->strides, sizeof tensor.strides);
     return tensor;

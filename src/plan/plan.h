@@ -33,8 +33,8 @@ typedef struct rlx_plan_buffer {
 /* A value in memory: a buffer, or a view into one. */
 typedef struct rlx_plan_slot {
     const char *name;
-    uint32_t kind;   /* rlx_value_kind */
-    uint32_t layout; /* 0: strides below; else a packing id of the target (strides all 0) */
+    uint32_t kind;     /* rlx_value_kind */
+    rlx_layout layout; /* not plain: packed; strides are 0, no extents, a buffer of its own */
     uint32_t buffer;
     uint64_t byte_offset; /* in the buffer */
     rlx_dtype dtype;
@@ -126,7 +126,8 @@ struct rlx_plan {
 RLX_WARN_UNUSED rlx_status rlx_plan_create(const rlx_allocator *allocator, rlx_plan **out_plan);
 
 /* Where a slot's bytes lie around its address: [low, high), low < 0 where strides are negative.
- * Copes with any content (RLX_INVALID_PLAN, RLX_OUT_OF_BOUNDS). Packed: the dense size. */
+ * Copes with any content (RLX_INVALID_PLAN, RLX_OUT_OF_BOUNDS, of packed slots
+ * RLX_UNSUPPORTED). */
 RLX_WARN_UNUSED rlx_status rlx_plan_slot_span(const rlx_plan_slot *slot, int64_t *out_low,
                                               int64_t *out_high);
 /* Bytes from a slot's first to past its last element: high - low. */

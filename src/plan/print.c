@@ -3,6 +3,7 @@
  * entry by entry its memory and its steps. The same plan always gives the same text. It is not read
  * back: that is what program files are for. */
 #include "base/text.h"
+#include "ir/layout.h"
 #include "ir/text_number.h"
 #include "ir/text_print.h"
 #include "plan/plan.h"
@@ -71,8 +72,8 @@ static void print_slot(plan_printer *p, const rlx_plan_slot *slot) {
     if (buffer->entry != RLX_NONE)
         PRINT(p, ", steps %u..%u", buffer->first_step, buffer->last_step);
     if (bytes != buffer->bytes) PRINT(p, ", in buffer %u of %" PRIu64, slot->buffer, buffer->bytes);
-    if (slot->layout != 0) {
-        PRINT(p, ", layout %u", slot->layout);
+    if (slot->layout != RLX_LAYOUT_PLAIN) {
+        PRINT(p, ", layout %s", rlx_layout_name(slot->layout));
     } else if (!rlx_tensor_is_plain(&tensor)) {
         PRINT(p, ", strides ");
         rlx_print_list(&p->printer, slot->strides, slot->rank);

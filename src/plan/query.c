@@ -34,7 +34,7 @@ rlx_status rlx_plan_slot_at(const rlx_plan *plan, uint32_t slot, rlx_slot_info *
         .shape = {.rank = from->rank},
         .segment = (rlx_segment)plan->buffers.items[from->buffer].segment,
         .offset = rlx_plan_slot_offset(plan, from),
-        .is_plain = from->layout == 0 && rlx_tensor_is_plain(&tensor),
+        .is_plain = rlx_tensor_is_plain(&tensor),
     };
     memcpy(info.shape.dims, from->dims, sizeof info.shape.dims);
     RLX_TRY_WITH(rlx_plan_slot_bytes(from, &info.bytes), "slot %u '%.80s'", slot, from->name);

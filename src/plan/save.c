@@ -81,7 +81,7 @@ static rlx_status make_header(const rlx_plan *plan, const rlx_text *section,
     }
     memcpy(header->target, plan->target, length);
     for (uint32_t i = 0; i < plan->slots.count; i++)
-        RLX_TRY(add_packing(header, plan->slots.items[i].layout));
+        RLX_TRY(add_packing(header, (uint32_t)plan->slots.items[i].layout));
     end = RLX_FILE_HEADER_BYTES + (uint64_t)section->length;
     if (!rlx_align_u64(end, RLX_FILE_PAGE_BYTES, &header->weights_offset)) {
         return RLX_FAIL(RLX_OUT_OF_BOUNDS, "the plan section has %zu bytes", section->length);

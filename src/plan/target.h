@@ -22,6 +22,8 @@ typedef struct rlx_target_query {
     uint32_t in_count, out_count;
 } rlx_target_query;
 
+enum { RLX_TARGET_LAYOUTS = 4 };
+
 typedef struct rlx_target_choice {
     rlx_placement placement;
     const char *kernel;       /* static text */
@@ -29,7 +31,11 @@ typedef struct rlx_target_choice {
     uint64_t workspace_bytes; /* per worker */
     uint32_t plain_inputs;    /* bit i: input i must be plain; the compiler inserts a copy */
     bool plain_outputs;       /* outputs must be plain */
-    uint64_t flops;           /* for profiles */
+    /* Of the first inputs: the layout in which the target would rather have one that is known once
+     * the weights are. From op, attributes and the operand itself, never from other operands' dims:
+     * entries share their weights. */
+    rlx_layout in_layouts[RLX_TARGET_LAYOUTS];
+    uint64_t flops; /* for profiles */
 } rlx_target_choice;
 
 typedef struct rlx_target rlx_target;

@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "ir/dtype.h"
+#include "ir/layout.h"
 
 /* Products of dims stay below this, so that no later sum of a few of them can wrap. */
 static const int64_t most_elements = INT64_MAX / 1024;
@@ -123,6 +124,25 @@ static rlx_status check_extents(const rlx_plan *plan, const rlx_plan_slot *slot)
     return RLX_OK;
 }
 
+/* A packed slot is the whole of a temporary: no view, no extents, no strides. */
+static rlx_status check_layout(const rlx_plan_slot *slot) {
+    if (slot->layout == RLX_LAYOUT_PLAIN) return RLX_OK;
+    if ((uint32_t)slot->layout >= RLX_LAYOUT_COUNT) {
+        return INVALID_PLAN("layout %u, this build knows %u", (unsigned)slot->layout,
+                            RLX_LAYOUT_COUNT);
+    }
+    if (slot->kind != RLX_VALUE_TEMPORARY || slot->byte_offset != 0) {
+        return INVALID_PLAN("layout %s of kind %u at byte %" PRIu64 " of its buffer",
+                            rlx_layout_name(slot->layout), slot->kind, slot->byte_offset);
+    }
+    for (uint32_t i = 0; i < slot->rank; i++) {
+        if (slot->strides[i] == 0 && slot->extents[i] == RLX_NONE) continue;
+        return INVALID_PLAN("layout %s with a stride or extent on axis %u",
+                            rlx_layout_name(slot->layout), i);
+    }
+    return RLX_OK;
+}
+
 static rlx_status check_slot(const rlx_plan *plan, const rlx_plan_slot *slot) {
     int64_t low, high, at;
     if (slot->kind > RLX_VALUE_TEMPORARY) return INVALID_PLAN("kind %u", slot->kind);
@@ -131,10 +151,8 @@ static rlx_status check_slot(const rlx_plan *plan, const rlx_plan_slot *slot) {
     }
     const rlx_dtype_row *row = rlx_dtype_row_of(slot->dtype);
     if (row == NULL) return INVALID_PLAN("dtype %u is none", (unsigned)slot->dtype);
-    if (slot->layout != 0) {
-        return INVALID_PLAN("layout %u is not known (0: strides)", slot->layout);
-    }
     RLX_TRY(check_shape(slot));
+    RLX_TRY(check_layout(slot));
     RLX_TRY(check_strides(slot, row));
     RLX_TRY(check_extents(plan, slot));
     RLX_TRY(rlx_plan_slot_span(slot, &low, &high));
@@ -168,11 +186,12 @@ rlx_status plan_check_slots(plan_check *check) {
 
 bool plan_slot_is_plain(const rlx_plan_slot *slot) {
     rlx_tensor tensor = rlx_plan_tensor(slot);
-    return slot->layout == 0 && rlx_tensor_is_plain(&tensor);
+    return rlx_tensor_is_plain(&tensor);
 }
 
 bool plan_slot_is_scalar(const rlx_plan_slot *slot, rlx_dtype dtype) {
-    if (slot->dtype != dtype || slot->layout != 0 || slot->rank > RLX_MAX_RANK) return false;
+    if (slot->dtype != dtype || slot->layout != RLX_LAYOUT_PLAIN || slot->rank > RLX_MAX_RANK)
+        return false;
     for (uint32_t i = 0; i < slot->rank; i++) {
         if (slot->dims[i] != 1 || slot->extents[i] != RLX_NONE) return false;
     }
@@ -225,6 +244,7 @@ bool plan_slots_disjoint(const rlx_plan_slot *a, const rlx_plan_slot *b) {
     if (a_low == a_high || b_low == b_high) return true;
     int64_t a_at = (int64_t)a->byte_offset, b_at = (int64_t)b->byte_offset;
     if (a_at + a_high <= b_at + b_low || b_at + b_high <= a_at + a_low) return true;
+    if (a->layout != RLX_LAYOUT_PLAIN || b->layout != RLX_LAYOUT_PLAIN) return false;
     if (rlx_dtype_block_elements(a->dtype) != 1) return false;
     if (rlx_dtype_block_elements(b->dtype) != 1) return false;
     return disjoint_by_strides(a, b, a) || disjoint_by_strides(a, b, b);

@@ -104,7 +104,7 @@ static rlx_status check_arity(const rlx_op_info *info, const rlx_plan_step *step
 }
 
 static rlx_type type_of(const rlx_plan_slot *slot) {
-    rlx_type type = {.dtype = slot->dtype, .shape = {.rank = slot->rank}};
+    rlx_type type = {.dtype = slot->dtype, .layout = slot->layout, .shape = {.rank = slot->rank}};
     for (uint32_t i = 0; i < RLX_MAX_RANK; i++) {
         type.shape.dims[i] = i < slot->rank ? slot->dims[i] : 0;
         type.extents[i] = i < slot->rank ? slot->extents[i] : RLX_NONE;
@@ -115,7 +115,8 @@ static rlx_type type_of(const rlx_plan_slot *slot) {
 static rlx_status compare_type(const plan_check *check, uint32_t slot, const rlx_type *rule) {
     rlx_type have = type_of(slot_at(check, slot));
     char a[128], b[128];
-    if (have.dtype != rule->dtype || !rlx_shape_equal(&have.shape, &rule->shape)) {
+    if (have.dtype != rule->dtype || have.layout != rule->layout ||
+        !rlx_shape_equal(&have.shape, &rule->shape)) {
         return INVALID_PLAN(SLOT_FORMAT " is %s, the rule of the op gives %s",
                             SLOT_ARGS(check->plan, slot), rlx_type_text(NULL, &have, a, sizeof a),
                             rlx_type_text(NULL, rule, b, sizeof b));
@@ -130,7 +131,7 @@ static rlx_status compare_type(const plan_check *check, uint32_t slot, const rlx
 }
 
 /* Runs the op's shape rule on the slots, as if slot numbers were value ids. */
-static rlx_status check_types(plan_check *check, const rlx_op_info *info, const rlx_plan_step *step,
+static rlx_status check_types(plan_check *check, const rlx_plan_step *step,
                               const uint32_t *operands) {
     uint32_t in_count = step->input_count, out_count = step->output_count;
     rlx_type *outputs = check->types + in_count;
@@ -149,7 +150,7 @@ static rlx_status check_types(plan_check *check, const rlx_op_info *info, const 
                        .out_count = out_count,
                        .in = check->inputs,
                        .out = outputs};
-    RLX_TRY(info->infer(&infer));
+    RLX_TRY(rlx_infer_types(&infer));
     for (uint32_t i = 0; i < out_count; i++) {
         uint32_t slot = operands[in_count + i];
         if (slot != RLX_NONE) RLX_TRY(compare_type(check, slot, &outputs[i]));
@@ -161,10 +162,12 @@ static rlx_status check_types(plan_check *check, const rlx_op_info *info, const 
 static bool is_same_place(const rlx_plan_slot *a, const rlx_plan_slot *b) {
     const rlx_dtype_row *a_row = rlx_dtype_row_of(a->dtype), *b_row = rlx_dtype_row_of(b->dtype);
     uint32_t i = 0, k = 0;
-    if (a->byte_offset != b->byte_offset || a_row->block_bytes != b_row->block_bytes ||
+    if (a->layout != b->layout || a->byte_offset != b->byte_offset ||
+        a_row->block_bytes != b_row->block_bytes ||
         a_row->block_elements != b_row->block_elements) {
         return false;
     }
+    if (a->layout != RLX_LAYOUT_PLAIN && a->rank != b->rank) return false;
     for (;; i++, k++) {
         while (i < a->rank && a->dims[i] == 1)
             i++;
@@ -199,6 +202,7 @@ static rlx_status check_alias(const plan_check *check, const rlx_plan_step *step
 static bool is_spread(const rlx_plan_slot *slot) {
     bool is_done[RLX_MAX_RANK] = {false};
     int64_t span = 0;
+    if (slot->layout != RLX_LAYOUT_PLAIN) return true;
     for (uint32_t i = 0; i < slot->rank; i++) {
         if (slot->dims[i] == 0) return true; /* before any stride is looked at: they may be 0 */
     }
@@ -296,7 +300,7 @@ static rlx_status check_op(plan_check *check, const rlx_plan_step *step, const u
     if ((info->flags & RLX_OPF_FLOW) != 0) return INVALID_PLAN("control flow is no step");
     RLX_TRY(check_attrs(info, step));
     RLX_TRY(check_arity(info, step, operands));
-    RLX_TRY(check_types(check, info, step, operands));
+    RLX_TRY(check_types(check, step, operands));
     RLX_TRY(check_outputs(check, step, operands));
     if (step->op == RLX_OP_STATE_WRITE) {
         const rlx_plan_slot *before = slot_at(check, operands[0]);

@@ -3,6 +3,7 @@
  * One item is one tile of the output. Operand tiles are copied to the stack in the accumulator's
  * type, which is where transposes, odd strides, 16-bit floats and weights in blocks are dealt with.
  */
+#include "ir/layout.h"
 #include "ref/kernel.h"
 #include "ref/tile.h"
 
@@ -15,6 +16,7 @@ typedef struct matmul {
     const rlx_tensor *a, *b, *bias, *residual, *out;
     accumulator accumulator;
     int64_t m, n, k;
+    bool is_b_transposed;
     int64_t tile_rows, depth;
     uint32_t batch_rank;
     int64_t batch_dims[RLX_MAX_RANK];
@@ -23,6 +25,7 @@ typedef struct matmul {
     int64_t a_m, a_k, b_k, b_n, out_m, out_n, bias_m, bias_n, residual_m, residual_n;
     double alpha;
     bool gated;
+    rlx_layout_map b_map; /* of a packed b */
     rlx_activation activation;
 } matmul;
 
@@ -31,6 +34,14 @@ typedef struct tile_place {
     int64_t m, n, rows, columns;
     int64_t a, b, out, bias, residual;
 } tile_place;
+
+/* Element (k, n) of a packed b, without its batch. */
+static int64_t packed_offset(const matmul *mm, int64_t k, int64_t n) {
+    int64_t index[RLX_MAX_RANK] = {0};
+    index[mm->b->rank - 2] = mm->is_b_transposed ? n : k;
+    index[mm->b->rank - 1] = mm->is_b_transposed ? k : n;
+    return rlx_layout_offset(&mm->b_map, index);
+}
 
 #define TYPE   float
 #define SUFFIX f32
@@ -84,6 +95,17 @@ static void output_strides(const rlx_tensor *tensor, const rlx_tensor *out, bool
     memcpy(batch, strides, rank * sizeof *batch);
 }
 
+/* b in panels: batches lie one after the other, elements of one are looked up. */
+static void set_packed_b(matmul *mm) {
+    uint32_t batch = mm->b->rank - 2;
+    mm->b_map = rlx_layout_map_of(mm->b);
+    for (uint32_t i = 0; i < batch; i++) {
+        int64_t index[RLX_MAX_RANK] = {0}, *stride = &mm->b_batch[mm->batch_rank - batch + i];
+        index[i] = 1;
+        *stride = mm->b->dims[i] == 1 ? 0 : rlx_layout_offset(&mm->b_map, index);
+    }
+}
+
 static void set_operands(matmul *mm, const rlx_matmul_attrs *attrs) {
     const rlx_tensor *a = mm->a, *b = mm->b;
     uint32_t am = a->rank - 2, ak = a->rank - 1, bk = b->rank - 2, bn = b->rank - 1;
@@ -121,6 +143,8 @@ static matmul make_matmul(const rlx_kernel_args *args) {
     memcpy(mm.batch_dims, mm.out->dims, sizeof mm.batch_dims);
     batch_strides(mm.a, mm.batch_rank, mm.a_batch);
     batch_strides(mm.b, mm.batch_rank, mm.b_batch);
+    mm.is_b_transposed = attrs->transpose_b;
+    if (mm.b->layout != RLX_LAYOUT_PLAIN) set_packed_b(&mm);
     output_strides(mm.out, mm.out, has_m, has_n, mm.out_batch, &mm.out_m, &mm.out_n);
     output_strides(mm.bias, mm.out, has_m, has_n, mm.bias_batch, &mm.bias_m, &mm.bias_n);
     output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,

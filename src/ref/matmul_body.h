@@ -33,6 +33,20 @@ static void WITH_TYPE(pack_b_)(const matmul *mm, int64_t base, int64_t columns, 
     }
 }
 
+/* The same of a packed b. */
+static void WITH_TYPE(unpack_b_)(const matmul *mm, const tile_place *at, int64_t first,
+                                 int64_t depth, TYPE *tile) {
+    for (int64_t k = 0; k < depth; k++) {
+        for (int64_t j = 0; j < RLX_TILE_COLUMNS; j++) {
+            TYPE *to = &tile[k * RLX_TILE_COLUMNS + j];
+            *to = 0;
+            if (j >= at->columns) continue;
+            WITH_TYPE(rlx_ref_read_)
+            (mm->b, at->b + packed_offset(mm, first + k, at->n + j), 1, 1, to);
+        }
+    }
+}
+
 static void WITH_TYPE(store_)(const matmul *mm, const tile_place *at, TYPE *acc) {
     for (int64_t i = 0; i < at->rows; i++) {
         TYPE *row = acc + i * RLX_TILE_COLUMNS;
@@ -94,7 +108,10 @@ static void WITH_TYPE(tile_)(const matmul *mm, const tile_place *at) {
             WITH_TYPE(rlx_ref_read_)
             (mm->a, at->a + (at->m + i) * mm->a_m + k * mm->a_k, mm->a_k, depth, a + i * depth);
         }
-        if (is_thin && mm->b_k == 1) {
+        if (mm->b->layout != RLX_LAYOUT_PLAIN) {
+            WITH_TYPE(unpack_b_)(mm, at, k, depth, b);
+            WITH_TYPE(rlx_ref_tile_)(acc, a, depth, b, RLX_TILE_COLUMNS, at->rows, depth);
+        } else if (is_thin && mm->b_k == 1) {
             WITH_TYPE(thin_columns_)(mm, at, base, a, depth, acc);
         } else if (is_thin && mm->b_n == 1 && mm->b->dtype == NATIVE &&
                    at->columns == RLX_TILE_COLUMNS) {

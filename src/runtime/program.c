@@ -24,19 +24,8 @@ static rlx_status check_alignment(const rlx_device *device, const rlx_plan *plan
                     plan->alignment, wanted);
 }
 
-/* Nobody packs weights yet, so a packing id comes from another build. */
-static rlx_status check_layouts(const rlx_plan *plan) {
-    for (uint32_t i = 0; i < plan->slots.count; i++) {
-        if (plan->slots.items[i].layout == 0) continue;
-        return RLX_FAIL(RLX_UNSUPPORTED, "slot '%s' has packing %u, which this build does not know",
-                        plan->slots.items[i].name, plan->slots.items[i].layout);
-    }
-    return RLX_OK;
-}
-
 rlx_status rlx_program_check(const rlx_device *device, const rlx_plan *plan) {
     RLX_TRY(rlx_plan_verify(plan));
-    RLX_TRY(check_layouts(plan));
     RLX_TRY(check_target(device, plan));
     return check_alignment(device, plan);
 }

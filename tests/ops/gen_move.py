@@ -321,10 +321,34 @@ def flows(cases):
                      Array("i64", [], lambda: trips)])
 
 
+def packs(cases):
+    """There and back; and as an operand, where a packed value means what the plain one does."""
+    layouts = ["columns16", "columns32", "columns16x2", "columns32x2", "columns32x4", "rows16",
+               "rows32", "rows16x2", "rows32x2", "rows32x4", "channels8", "channels16"]
+    for i, layout in enumerate(layouts):
+        x = filled(["f32", "f16", "u8", "i64"][i % 4], 2, 11, 5, 37)
+        cases.write("move", "pack_" + layout, [x],
+                    "t = pack(x0) layout=%s\ny0 = pack(t) layout=plain" % layout, [x])
+    x = filled("f32", 3, 9, 7)
+    cases.write("move", "pack_again", [x],
+                "s = pack(x0) layout=channels8\nt = pack(s) layout=rows16\n"
+                "y0 = pack(t) layout=plain", [x])
+    for layout in layouts[:10]:
+        turned, dtype = layout.startswith("rows"), "f32" if "x" not in layout else "i8"
+        a, b = filled(dtype, 2, 3, 13), filled(dtype, 2, *([37, 13] if turned else [13, 37]))
+        y = Array("f32" if dtype == "f32" else "i32", [2, 3, 37], lambda g, m, n: sum(
+            a[g, m, k] * (b[g, n, k] if turned else b[g, k, n]) for k in range(13)))
+        cases.write("matmul", "packed_" + layout, [a, b],
+                    "p = pack(x1) layout=%s\ny0 = matmul(x0, p)%s%s" % (
+                        layout, " transpose_b=true" if turned else "",
+                        "" if dtype == "f32" else " to=i32"), [y])
+
+
 def main():
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
     cases = Cases(sys.argv[1] if len(sys.argv) > 1 else folder)
-    for family in (slices, joins, pads, shapes, gathers, scatters, states, flows):
+    for family in (slices, joins, pads, shapes, gathers, scatters, states, flows,
+                   packs):
         family(cases)
     print("%d cases" % cases.count)
 

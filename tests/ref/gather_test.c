@@ -337,10 +337,10 @@ static void scatter_compares_as_the_dtype_does(void **state) {
     int64_t indices[] = {0, 1, 2};
     uint64_t numbers[] = {1, UINT64_MAX, 5}, updates[] = {UINT64_MAX, 1, 5}, got[3];
     rlx_scatter_attrs attrs = {.axis = 0, .mode = RLX_SCATTER_MIN};
-    rlx_tensor in[] = {{numbers, RLX_DTYPE_U64, 1, {3}, {1}},
-                       {indices, RLX_DTYPE_I64, 1, {3}, {1}},
-                       {updates, RLX_DTYPE_U64, 1, {3}, {1}}};
-    rlx_tensor out = {got, RLX_DTYPE_U64, 1, {3}, {1}};
+    rlx_tensor in[] = {{numbers, RLX_DTYPE_U64, 1, {3}, {1}, RLX_LAYOUT_PLAIN},
+                       {indices, RLX_DTYPE_I64, 1, {3}, {1}, RLX_LAYOUT_PLAIN},
+                       {updates, RLX_DTYPE_U64, 1, {3}, {1}, RLX_LAYOUT_PLAIN}};
+    rlx_tensor out = {got, RLX_DTYPE_U64, 1, {3}, {1}, RLX_LAYOUT_PLAIN};
     rlx_kernel_args args = {.op = RLX_OP_SCATTER_ELEMENTS,
                             .attrs = &attrs,
                             .in = in,
@@ -354,9 +354,9 @@ static void scatter_compares_as_the_dtype_does(void **state) {
     assert_int_equal(1, got[1]);
     double nan = (double)__builtin_nan(""), floats[] = {nan, 2, 3}, new_floats[] = {1, nan, 1};
     double mixed[3];
-    in[0] = (rlx_tensor){floats, RLX_DTYPE_F64, 1, {3}, {1}};
-    in[2] = (rlx_tensor){new_floats, RLX_DTYPE_F64, 1, {3}, {1}};
-    out = (rlx_tensor){mixed, RLX_DTYPE_F64, 1, {3}, {1}};
+    in[0] = (rlx_tensor){floats, RLX_DTYPE_F64, 1, {3}, {1}, RLX_LAYOUT_PLAIN};
+    in[2] = (rlx_tensor){new_floats, RLX_DTYPE_F64, 1, {3}, {1}, RLX_LAYOUT_PLAIN};
+    out = (rlx_tensor){mixed, RLX_DTYPE_F64, 1, {3}, {1}, RLX_LAYOUT_PLAIN};
     kernel->run(&args, 0, kernel->items(&args));
     assert_true(mixed[0] != mixed[0]);
     assert_true(mixed[1] != mixed[1]);
@@ -371,9 +371,9 @@ static void rows_of_block_types_come_out_as_f32(void **state) {
     int32_t indices[] = {-1, 2};
     rlx_test_random random = rlx_test_seed(6);
     rlx_axis_attrs attrs = {0};
-    rlx_tensor in[] = {{table, RLX_DTYPE_Q8_0, 2, {ROWS, COLUMNS}, {COLUMNS, 1}},
-                       {indices, RLX_DTYPE_I32, 1, {2}, {1}}};
-    rlx_tensor out = {got, RLX_DTYPE_F32, 2, {2, COLUMNS}, {2 * COLUMNS, 2}};
+    rlx_tensor in[] = {{table, RLX_DTYPE_Q8_0, 2, {ROWS, COLUMNS}, {COLUMNS, 1}, RLX_LAYOUT_PLAIN},
+                       {indices, RLX_DTYPE_I32, 1, {2}, {1}, RLX_LAYOUT_PLAIN}};
+    rlx_tensor out = {got, RLX_DTYPE_F32, 2, {2, COLUMNS}, {2 * COLUMNS, 2}, RLX_LAYOUT_PLAIN};
     rlx_kernel_args args = {
         .op = RLX_OP_GATHER, .attrs = &attrs, .in = in, .out = &out, .in_count = 2, .out_count = 1};
     const rlx_kernel *kernel = rlx_ref_kernel(RLX_OP_GATHER);

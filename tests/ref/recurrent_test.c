@@ -110,13 +110,13 @@ static void lengths_outside_the_sequence_are_faults(void **state) {
     float room[64];
     rlx_fault fault = {0};
     rlx_recurrent_attrs attrs = {.f = {.kind = RLX_GATE_RELU}};
-    rlx_tensor in[5] = {{x, RLX_DTYPE_F32, 3, {2, 1, 1}, {1, 1, 1}},
-                        {w, RLX_DTYPE_F32, 3, {1, 1, 1}, {1, 1, 1}},
-                        {r, RLX_DTYPE_F32, 3, {1, 1, 1}, {1, 1, 1}},
+    rlx_tensor in[5] = {{x, RLX_DTYPE_F32, 3, {2, 1, 1}, {1, 1, 1}, RLX_LAYOUT_PLAIN},
+                        {w, RLX_DTYPE_F32, 3, {1, 1, 1}, {1, 1, 1}, RLX_LAYOUT_PLAIN},
+                        {r, RLX_DTYPE_F32, 3, {1, 1, 1}, {1, 1, 1}, RLX_LAYOUT_PLAIN},
                         {0},
-                        {lengths, RLX_DTYPE_I32, 1, {1}, {1}}};
-    rlx_tensor out[2] = {{y, RLX_DTYPE_F32, 4, {2, 1, 1, 1}, {1, 1, 1, 1}},
-                         {h, RLX_DTYPE_F32, 3, {1, 1, 1}, {1, 1, 1}}};
+                        {lengths, RLX_DTYPE_I32, 1, {1}, {1}, RLX_LAYOUT_PLAIN}};
+    rlx_tensor out[2] = {{y, RLX_DTYPE_F32, 4, {2, 1, 1, 1}, {1, 1, 1, 1}, RLX_LAYOUT_PLAIN},
+                         {h, RLX_DTYPE_F32, 3, {1, 1, 1}, {1, 1, 1}, RLX_LAYOUT_PLAIN}};
     rlx_kernel_args args = {.op = RLX_OP_RNN,
                             .step = 5,
                             .attrs = &attrs,

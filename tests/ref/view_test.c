@@ -336,8 +336,10 @@ static void blocks_move_whole(void **state) {
     enum { BLOCK = 34, COLUMNS = 64 };
     uint8_t data[2 * 3 * 2 * BLOCK], got[sizeof data];
     rlx_transpose_attrs attrs = {.perm = {3, {1, 0, 2}}};
-    rlx_tensor in = {data, RLX_DTYPE_Q8_0, 3, {2, 3, COLUMNS}, {3 * COLUMNS, COLUMNS, 1}};
-    rlx_tensor out = {got, RLX_DTYPE_Q8_0, 3, {3, 2, COLUMNS}, {2 * COLUMNS, COLUMNS, 1}};
+    rlx_tensor in = {
+        data, RLX_DTYPE_Q8_0, 3, {2, 3, COLUMNS}, {3 * COLUMNS, COLUMNS, 1}, RLX_LAYOUT_PLAIN};
+    rlx_tensor out = {
+        got, RLX_DTYPE_Q8_0, 3, {3, 2, COLUMNS}, {2 * COLUMNS, COLUMNS, 1}, RLX_LAYOUT_PLAIN};
     rlx_kernel_args args = {.op = RLX_OP_TRANSPOSE,
                             .attrs = &attrs,
                             .in = &in,

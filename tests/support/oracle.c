@@ -161,10 +161,13 @@ static rlx_status tensor_of(const rlx_test_oracle *oracle, rlx_value_id id, rlx_
     if (id == RLX_NONE) return RLX_OK;
     const rlx_value *value = value_of(oracle, id);
     const rlx_type *type = &value->type;
-    rlx_tensor tensor = {.data = oracle->data[id], .dtype = type->dtype, .rank = type->shape.rank};
+    rlx_tensor tensor = {.data = oracle->data[id],
+                         .dtype = type->dtype,
+                         .layout = type->layout,
+                         .rank = type->shape.rank};
     int64_t stride = 1;
     for (uint32_t i = tensor.rank; i-- > 0;) {
-        tensor.strides[i] = stride;
+        tensor.strides[i] = tensor.layout == RLX_LAYOUT_PLAIN ? stride : 0;
         stride *= type->shape.dims[i];
         tensor.dims[i] = type->shape.dims[i];
         rlx_value_id extent = type->extents[i];

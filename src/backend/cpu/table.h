@@ -37,6 +37,10 @@ struct rlx_cpu_override {
 /* The kernel for a step on this level: the first override that takes it, else scalar C; NULL for
  * ops that are no kernels. */
 const rlx_kernel *rlx_cpu_choose(const rlx_cpu_level *level, const rlx_target_query *query);
+/* In which layouts the kernels of this level would rather have the inputs of a step (wants.c); left
+ * alone where they are fine. `in_layouts` has RLX_TARGET_LAYOUTS of them. */
+void rlx_cpu_wanted_layouts(const rlx_cpu_level *level, const rlx_target_query *query,
+                            rlx_layout *in_layouts);
 /* The kernel of that name, if this level has it and it takes the step; else NULL. */
 const rlx_kernel *rlx_cpu_find_kernel(const rlx_cpu_level *level, const rlx_target_query *query,
                                       const char *name);

@@ -99,6 +99,7 @@ static rlx_target_choice cpu_choose(const rlx_target *target, const rlx_target_q
         choice.workspace_bytes = kernel->workspace_bytes(&args);
         (void)rlx_align_u64(choice.workspace_bytes, RLX_PLAN_ALIGNMENT, &choice.workspace_bytes);
     }
+    rlx_cpu_wanted_layouts(level, query, choice.in_layouts);
     choice.flops = estimate_flops(query);
     return choice;
 }

@@ -2,6 +2,7 @@
 /* Shape rules of matmul, conv, conv_transpose and the pools. */
 #include "ir/dtype.h"
 #include "ir/infer/check.h"
+#include "ir/layout.h"
 #include "ir/window.h"
 
 #include "base/size.h"
@@ -66,6 +67,16 @@ static rlx_status check_blocks(const rlx_infer *infer, const rlx_matmul_attrs *a
     return rlx_infer_no_extent(infer, 1);
 }
 
+/* Panels run along n: over columns, or over rows of a transposed b. */
+static rlx_status check_panels(const rlx_infer *infer, const rlx_matmul_attrs *attrs) {
+    rlx_layout layout = infer->in[1]->layout;
+    if (layout == RLX_LAYOUT_PLAIN) return RLX_OK;
+    bool is_rows = layout >= RLX_LAYOUT_ROWS16;
+    if (is_rows == attrs->transpose_b) return RLX_OK;
+    return RLX_FAIL(RLX_INVALID_GRAPH, "b in layout %s with transpose_b %s",
+                    rlx_layout_name(layout), attrs->transpose_b ? "true" : "false");
+}
+
 /* The axes of an operand: `outer` is m or n, absent (UINT32_MAX) in a vector. */
 typedef struct operand_axes {
     uint32_t outer, inner;
@@ -126,6 +137,7 @@ rlx_status rlx_infer_matmul(rlx_infer *infer) {
     RLX_TRY(rlx_dtype_is_float(a->dtype) ? float_matmul_dtype(infer, attrs, &dtype)
                                          : integer_matmul_dtype(infer, attrs, &dtype));
     RLX_TRY(check_blocks(infer, attrs));
+    RLX_TRY(check_panels(infer, attrs));
     RLX_TRY(rlx_check_number("alpha", attrs->alpha, false));
     RLX_TRY(check_inner(a, a_axes.inner, b, b_axes.inner));
 

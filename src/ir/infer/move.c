@@ -234,3 +234,16 @@ rlx_status rlx_infer_nonzero(rlx_infer *infer) {
     infer->out[0].extents[1] = infer->out_ids[1];
     return RLX_OK;
 }
+
+/* Elements of blocks and 4-bit ones stay in rows; a packed value has the size it was planned with.
+ */
+rlx_status rlx_infer_pack(rlx_infer *infer) {
+    const rlx_pack_attrs *attrs = infer->attrs;
+    rlx_type out = *infer->in[0];
+    uint64_t bytes;
+    out.layout = attrs->layout;
+    if (out.layout != RLX_LAYOUT_PLAIN) RLX_TRY(rlx_infer_no_extent(infer, 0));
+    RLX_TRY(rlx_type_bytes(&out, &bytes));
+    infer->out[0] = out;
+    return RLX_OK;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pass that packs weights, with a target that wants every b of a matmul in panels: packed once,
+ * not held twice, left alone where somebody wants rows, and the same results on scalar C. */
+#include "backend/cpu/cpu.h"
+#include "compile/compile.h"
+#include "support/support.h"
+
+#include <rlx/exec.h>
+#include <rlx/program.h>
+
+#include <string.h>
+
+static rlx_target inner; /* scalar C */
+
+static rlx_target_choice choose_panels(const rlx_target *target, const rlx_target_query *query) {
+    rlx_target_choice choice = inner.choose(&inner, query);
+    (void)target;
+    if (query->op == RLX_OP_MATMUL && query->in[1].rank >= 2) {
+        const rlx_matmul_attrs *attrs = query->attrs;
+        choice.in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS16 : RLX_LAYOUT_COLUMNS32;
+    }
+    return choice;
+}
+
+static rlx_plan *plan_of(const char *text, bool is_packed) {
+    rlx_graph *graph = NULL;
+    rlx_plan *plan = NULL;
+    rlx_compile_options options = {.size = sizeof options};
+    inner = rlx_cpu_target(rlx_cpu_find_level("cpu:scalar"), 2);
+    rlx_target target = inner;
+    target.choose = choose_panels;
+    for (uint32_t i = 0; !is_packed && i < rlx_pass_count(); i++) {
+        if (strcmp(rlx_pass_name(i), "pack_weights") == 0) options.disabled_passes |= 1u << i;
+    }
+    assert_ok(rlx_graph_parse(NULL, text, strlen(text), &graph));
+    assert_ok(rlx_compile(graph, &target, &options, NULL, &plan));
+    rlx_graph_destroy(graph);
+    return plan;
+}
+
+static uint32_t count_packs(const rlx_plan *plan, uint32_t *out_prepared) {
+    uint32_t count = 0;
+    *out_prepared = 0;
+    for (uint32_t i = 0; i < plan->steps.count; i++) {
+        if (plan->steps.items[i].op != RLX_OP_PACK) continue;
+        count++;
+        *out_prepared += i < plan->prepare_count;
+    }
+    return count;
+}
+
+static rlx_program *program_of(rlx_plan *plan) {
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    assert_ok(rlx_device_open("cpu:scalar", NULL, &device));
+    assert_ok(rlx_program_create(device, plan, NULL, &program));
+    rlx_device_release(device);
+    return program;
+}
+
+static void run(rlx_program *program, float *out, uint64_t count) {
+    rlx_exec *exec = NULL;
+    float x[64];
+    uint64_t got;
+    for (int i = 0; i < 64; i++)
+        x[i] = (float)(i % 7) - 2;
+    assert_ok(rlx_exec_create(program, NULL, &exec));
+    assert_ok(rlx_exec_set_input_f32(exec, 0, 0, x, 40));
+    assert_ok(rlx_exec_run(exec, 0));
+    assert_ok(rlx_exec_read_output_f32(exec, 0, 0, out, count, &got));
+    assert_int_equal(got, count);
+    rlx_exec_destroy(exec);
+}
+
+static const char both_ways[] = "rlx 1\n"
+                                "input x : f32[2, 20]\n"
+                                "param v : f32[20, 30] = seeded(1, 1)\n"
+                                "param w : f32[11, 30] = seeded(2, 1)\n"
+                                "h = matmul(x, v)\n"
+                                "y = matmul(h, w) transpose_b=true\n"
+                                "output y\n";
+
+static void weights_are_packed_and_not_held_twice(void **state) {
+    uint32_t prepared;
+    (void)state;
+    rlx_plan *plan = plan_of(both_ways, true);
+    assert_int_equal(count_packs(plan, &prepared), 2);
+    assert_int_equal(prepared, 2);
+    assert_int_equal(plan->segment_bytes[RLX_SEGMENT_WEIGHTS], (20 * 32 + 16 * 30) * 4);
+    rlx_plan_destroy(plan);
+}
+
+static void packed_and_plain_weights_give_the_same_bits(void **state) {
+    float packed[22], plain[22], loaded[22];
+    rlx_test_folder folder;
+    rlx_device *device = NULL;
+    rlx_program *program = program_of(plan_of(both_ways, true));
+    (void)state;
+    rlx_test_folder_create(&folder);
+    run(program, packed, 22);
+    const char *path = rlx_test_path(&folder, "packed.rlxp");
+    assert_ok(rlx_program_save(program, path));
+    rlx_program_release(program);
+    program = program_of(plan_of(both_ways, false));
+    run(program, plain, 22);
+    rlx_program_release(program);
+    assert_memory_equal(packed, plain, sizeof packed);
+    assert_ok(rlx_device_open("cpu:scalar", NULL, &device));
+    assert_ok(rlx_program_load(device, path, NULL, &program));
+    run(program, loaded, 22);
+    assert_memory_equal(packed, loaded, sizeof packed);
+    rlx_program_release(program);
+    rlx_device_release(device);
+    rlx_test_folder_remove(&folder);
+}
+
+static void a_weight_that_somebody_wants_in_rows_stays_in_rows(void **state) {
+    static const char *const texts[] = {
+        /* added, too */
+        "rlx 1\ninput x : f32[20, 20]\nparam w : f32[20, 20] = seeded(1, 1)\n"
+        "h = matmul(x, w)\ny = add(h, w)\noutput y\n",
+        /* two directions */
+        "rlx 1\ninput x : f32[20, 20]\nparam w : f32[20, 20] = seeded(1, 1)\n"
+        "h = matmul(x, w)\ny = matmul(h, w) transpose_b=true\noutput y\n",
+        /* also an output */
+        "rlx 1\ninput x : f32[20, 20]\nparam w : f32[20, 20] = seeded(1, 1)\n"
+        "y = matmul(x, w)\noutput y\noutput w\n",
+        /* no weight */
+        "rlx 1\ninput x : f32[20, 20]\ninput w : f32[20, 20]\ny = matmul(x, w)\noutput y\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        uint32_t prepared;
+        rlx_plan *plan = plan_of(texts[i], true);
+        assert_int_equal(count_packs(plan, &prepared), 0);
+        rlx_plan_destroy(plan);
+    }
+}
+
+static void weights_are_packed_for_loops_and_behind_other_prepare_steps(void **state) {
+    uint32_t prepared;
+    (void)state;
+    rlx_plan *plan = plan_of("rlx 1\ninput x : f32[2, 20]\n"
+                             "param w : f32[20, 20] = seeded(1, 1)\n"
+                             "param s : f32[20, 20] = seeded(2, 1)\n"
+                             "const n : i64[] = [3]\nconst go : bool[] = [true]\n"
+                             "scaled = mul(w, s)\n"
+                             "y = loop(n, go, x) bound=3 (i, c) {\n"
+                             "    next = matmul(c, scaled)\n    yield go, next\n}\n"
+                             "output y\n",
+                             true);
+    assert_int_equal(count_packs(plan, &prepared), 1);
+    assert_int_equal(prepared, 1);
+    rlx_plan_destroy(plan);
+}
+
+static void the_host_sees_packed_weights_in_logical_order(void **state) {
+    float packed[600], plain[600];
+    (void)state;
+    for (int is_packed = 0; is_packed < 2; is_packed++) {
+        rlx_program *program = program_of(plan_of(both_ways, is_packed));
+        const rlx_plan *plan = rlx_program_plan(program);
+        rlx_exec *exec = NULL;
+        float *out = is_packed ? packed : plain;
+        uint32_t slot = 0, slots = rlx_plan_slot_count(plan);
+        assert_ok(rlx_exec_create(program, NULL, &exec));
+        while (slot < slots && !(plan->slots.items[slot].dims[0] == 20 &&
+                                 plan->buffers.items[plan->slots.items[slot].buffer].segment ==
+                                     RLX_SEGMENT_WEIGHTS))
+            slot++;
+        rlx_arena *arena = rlx_exec_arena(exec);
+        assert_int_equal(rlx_arena_slot_elements(arena, slot), 600);
+        assert_int_equal(rlx_arena_slot_bytes(arena, slot), is_packed ? 20 * 32 * 4 : 2400);
+        assert_ok(rlx_arena_read_f32(arena, slot, 0, out, 600, 0, NULL));
+        rlx_exec_destroy(exec);
+        rlx_program_release(program);
+    }
+    assert_memory_equal(packed, plain, sizeof packed);
+}
+
+static rlx_status compile_with(const rlx_allocator *allocator, void *user) {
+    rlx_plan *plan = NULL;
+    inner = rlx_cpu_target(rlx_cpu_find_level("cpu:scalar"), 2);
+    rlx_target target = inner;
+    target.choose = choose_panels;
+    RLX_TRY(rlx_compile(user, &target, NULL, allocator, &plan));
+    rlx_plan_destroy(plan);
+    return RLX_OK;
+}
+
+static void every_allocation_may_fail(void **state) {
+    rlx_graph *graph = NULL;
+    (void)state;
+    assert_ok(rlx_graph_parse(NULL, both_ways, strlen(both_ways), &graph));
+    rlx_test_every_allocation_fails(compile_with, graph);
+    rlx_graph_destroy(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_are_packed_and_not_held_twice),
+        cmocka_unit_test(packed_and_plain_weights_give_the_same_bits),
+        cmocka_unit_test(a_weight_that_somebody_wants_in_rows_stays_in_rows),
+        cmocka_unit_test(weights_are_packed_for_loops_and_behind_other_prepare_steps),
+        cmocka_unit_test(the_host_sees_packed_weights_in_logical_order),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
