@@ -33,6 +33,7 @@ need_test() {
     need python3 "checks of the source tree" has python3
     need pkg-config "the test of the installed library" has pkg-config
     need g++ "the test of the installed library from C++" has c++
+    need libonnx-testdata "the ONNX backend tests" test -d /usr/share/libonnx-testdata
 }
 
 need_ci() {

@@ -8,7 +8,9 @@
 
 static const rlx_binding prefill_size = {"S", DEMO_PREFILL};
 static const rlx_binding decode_size = {"S", 1};
-const rlx_entry_spec demo_entries[2] = {{"prefill", &prefill_size, 1}, {"decode", &decode_size, 1}};
+const rlx_entry_spec demo_entries[2] = {
+    {.name = "prefill", .bindings = &prefill_size, .binding_count = 1},
+    {.name = "decode", .bindings = &decode_size, .binding_count = 1}};
 
 static uint64_t now_ns(void) {
     struct timespec time;

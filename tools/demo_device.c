@@ -65,7 +65,7 @@ void demo_job_end(demo_job *job) {
 /* Scalar kernels, no fusion, no views, no memory used twice. */
 static rlx_status run_uncached(demo_job *job, demo_chat *out) {
     const rlx_binding size = {"S", out->count};
-    const rlx_entry_spec entry = {"full", &size, 1};
+    const rlx_entry_spec entry = {.name = "full", .bindings = &size, .binding_count = 1};
     const rlx_compile_options plain = {.size = sizeof plain,
                                        .entries = &entry,
                                        .entry_count = 1,

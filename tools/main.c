@@ -22,6 +22,7 @@ static const verb verbs[] = {
     {"compile", rlx_cmd_compile, "save a model as a program: plan and weights in one mapped file"},
     {"run", rlx_cmd_run, "run a model or program once"},
     {"diff", rlx_cmd_diff, "run on two devices and name the first step that differs"},
+    {"check", rlx_cmd_check, "run ONNX backend test folders"},
     {"bench", rlx_cmd_bench, "measures against limits of the same machine"},
     {"demo", rlx_cmd_demo, "a small transformer on every device, its memory, speed and agreement"},
 };

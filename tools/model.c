@@ -110,7 +110,7 @@ static bool read_entry(const char *verb, const tool_model *model, const char *te
     }
     for (uint32_t i = 0; i < model->binds.count; i++)
         bindings[count++] = model->bindings[i];
-    *out_entry = (rlx_entry_spec){name, bindings, count};
+    *out_entry = (rlx_entry_spec){.name = name, .bindings = bindings, .binding_count = count};
     return true;
 }
 

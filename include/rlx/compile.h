@@ -13,11 +13,27 @@ typedef struct rlx_binding {
     int64_t value;
 } rlx_binding;
 
+/* A value that is offered for a model input while compiling. Its shape binds symbolic sizes. Its
+ * data becomes a constant only where the input decides shapes (the shape input of an ONNX Reshape);
+ * such an input is then no input of the program any more. All others stay inputs. `data` may be
+ * NULL: then only the shape is offered. Of an ONNX input that is a sequence, "name.length" (an i64)
+ * offers its length and "name.0", "name.1".. its elements; of an optional, "name.empty" says that
+ * nothing is there. */
+typedef struct rlx_given_value {
+    const char *name;
+    rlx_dtype dtype;
+    rlx_shape shape;
+    const void *data;
+    uint64_t bytes;
+} rlx_given_value;
+
 /* One specialisation of the model, with its own steps; weights and state are shared by all. */
 typedef struct rlx_entry_spec {
     const char *name; /* NULL: "main" */
     const rlx_binding *bindings;
     uint32_t binding_count;
+    const rlx_given_value *given;
+    uint32_t given_count;
 } rlx_entry_spec;
 
 /* Zeroed but for `size`, it compiles one entry "main" without bindings and with every pass on.

@@ -11,6 +11,7 @@
 #include <rlx/value.h>
 #include <rlx/graph.h>
 #include <rlx/npy.h>
+#include <rlx/onnx.h>
 #include <rlx/place.h>
 #include <rlx/plan.h>
 #include <rlx/compile.h>

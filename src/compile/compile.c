@@ -5,6 +5,14 @@
 
 #include "base/thread.h"
 
+static rlx_status check_graph(const rlx_graph *graph, const rlx_allocator *allocator) {
+    RLX_TRY(rlx_graph_verify(graph));
+    if (graph->outputs.count == 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "the graph has no outputs, so there is nothing to run");
+    }
+    return rlx_check_states(graph, allocator);
+}
+
 /* Lowers with one node order, with concats in place or not. */
 static rlx_status lower_once(rlx_pass_context *context, const rlx_node_id *order, uint32_t count,
                              bool concat_in_place, rlx_lowered *out_lowered) {
@@ -54,12 +62,27 @@ static rlx_status lower_best(rlx_pass_context *context, rlx_lowered *out_best) {
     return RLX_OK;
 }
 
-static rlx_status compile_entry(const rlx_graph *graph, const rlx_target *target,
+/* The compile's own graph of an entry: a copy, or what the model builds for it. */
+static rlx_status make_graph(const rlx_graph_maker *maker, const rlx_entry_spec *entry,
+                             const rlx_allocator *allocator, rlx_graph **out_graph) {
+    rlx_graph *graph = NULL;
+    if (maker->graph != NULL) return rlx_graph_clone(maker->graph, allocator, out_graph);
+    RLX_TRY(maker->make(maker->user, entry, allocator, &graph));
+    rlx_status status = check_graph(graph, allocator);
+    if (status != RLX_OK) {
+        rlx_graph_destroy(graph);
+        return status;
+    }
+    *out_graph = graph;
+    return RLX_OK;
+}
+
+static rlx_status compile_entry(const rlx_graph_maker *maker, const rlx_target *target,
                                 const rlx_compile_options *options, const rlx_entry_spec *entry,
                                 const rlx_allocator *allocator, rlx_emitter *emitter) {
     rlx_graph *copy = NULL;
     rlx_lowered lowered = {0};
-    RLX_TRY(rlx_graph_clone(graph, allocator, &copy));
+    RLX_TRY(make_graph(maker, entry, allocator, &copy));
     rlx_scratch scratch = {.allocator = allocator};
     rlx_pass_context context = {copy, target, options, entry, &scratch};
     rlx_status status = rlx_run_passes(&context);
@@ -71,17 +94,17 @@ static rlx_status compile_entry(const rlx_graph *graph, const rlx_target *target
     return status;
 }
 
-static rlx_status compile_into(const rlx_graph *graph, const rlx_target *target,
+static rlx_status compile_into(const rlx_graph_maker *maker, const rlx_target *target,
                                const rlx_compile_options *options, const rlx_allocator *allocator,
                                rlx_plan *plan) {
-    static const rlx_entry_spec main_entry = {"main", NULL, 0};
+    static const rlx_entry_spec main_entry = {.name = "main"};
     const rlx_entry_spec *entries = options->entry_count == 0 ? &main_entry : options->entries;
     uint32_t entry_count = options->entry_count == 0 ? 1 : options->entry_count;
     rlx_emitter *emitter = NULL;
     RLX_TRY(rlx_emitter_create(plan, target, options, &emitter));
     rlx_status status = RLX_OK;
     for (uint32_t i = 0; i < entry_count && status == RLX_OK; i++) {
-        status = compile_entry(graph, target, options, &entries[i], allocator, emitter);
+        status = compile_entry(maker, target, options, &entries[i], allocator, emitter);
         if (status != RLX_OK && entry_count > 1) {
             rlx_fail_context(status, "entry '%s'", entries[i].name ? entries[i].name : "main");
         }
@@ -94,21 +117,23 @@ static rlx_status compile_into(const rlx_graph *graph, const rlx_target *target,
 rlx_status rlx_compile(const rlx_graph *graph, const rlx_target *target,
                        const rlx_compile_options *options, const rlx_allocator *allocator,
                        rlx_plan **out_plan) {
+    const rlx_graph_maker maker = {.graph = graph};
+    if (graph == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    return rlx_compile_made(&maker, target, options, allocator, out_plan);
+}
+
+rlx_status rlx_compile_made(const rlx_graph_maker *maker, const rlx_target *target,
+                            const rlx_compile_options *options, const rlx_allocator *allocator,
+                            rlx_plan **out_plan) {
     rlx_compile_options read;
     rlx_plan *plan = NULL;
-    if (graph == NULL || target == NULL || out_plan == NULL) {
-        return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
-    }
+    if (target == NULL || out_plan == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
     if (allocator == NULL) allocator = rlx_default_allocator();
     RLX_TRY(rlx_compile_options_read(options, &read));
-    RLX_TRY(rlx_graph_verify(graph));
-    if (graph->outputs.count == 0) {
-        return RLX_FAIL(RLX_INVALID_GRAPH, "the graph has no outputs, so there is nothing to run");
-    }
-    RLX_TRY(rlx_check_states(graph, allocator));
+    if (maker->graph != NULL) RLX_TRY(check_graph(maker->graph, allocator));
     RLX_TRY(rlx_plan_create(allocator, &plan));
     rlx_fp_mode saved = rlx_fp_mode_enter(); /* constants are folded as a run would compute them */
-    rlx_status status = compile_into(graph, target, &read, allocator, plan);
+    rlx_status status = compile_into(maker, target, &read, allocator, plan);
     rlx_fp_mode_leave(saved);
     if (status == RLX_OK) status = rlx_plan_verify(plan);
     if (status != RLX_OK) {

@@ -44,6 +44,21 @@ RLX_WARN_UNUSED rlx_status rlx_compile(const rlx_graph *graph, const rlx_target 
                                        const rlx_compile_options *options,
                                        const rlx_allocator *allocator, rlx_plan **out_plan);
 
+/* Where the graph of an entry comes from: a copy of `graph`, or else `make` builds it. */
+typedef struct rlx_graph_maker {
+    const rlx_graph *graph;
+    rlx_status (*make)(void *user, const rlx_entry_spec *entry, const rlx_allocator *allocator,
+                       rlx_graph **out_graph);
+    void *user;
+} rlx_graph_maker;
+/* The same with a graph per entry. */
+RLX_WARN_UNUSED rlx_status rlx_compile_made(const rlx_graph_maker *maker, const rlx_target *target,
+                                            const rlx_compile_options *options,
+                                            const rlx_allocator *allocator, rlx_plan **out_plan);
+/* Computes one node now, if its inputs are constants and its outputs small: they become constants.
+ * The node itself stays; the caller takes it out. */
+RLX_WARN_UNUSED rlx_status rlx_fold_node(rlx_graph *graph, rlx_node_id node, bool *out_done);
+
 /* Options with defaults for what an older caller's struct does not have; refuses nonsense. */
 RLX_WARN_UNUSED rlx_status rlx_compile_options_read(const rlx_compile_options *options,
                                                     rlx_compile_options *out_options);

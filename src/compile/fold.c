@@ -2,6 +2,7 @@
 /* Fold: nodes whose inputs are all constants, and whose outputs are small, are computed now by the
  * scalar kernels; an `if` on a constant is replaced by its branch. Large results stay nodes and
  * become prepare steps, so that a plan needs no weight. */
+#include "base/thread.h"
 #include "compile/compile.h"
 #include "ir/infer.h"
 #include "ref/kernel.h"
@@ -121,6 +122,21 @@ static rlx_status fold_node(folder *self, rlx_node_id id) {
     }
     node->is_dead = true;
     return RLX_OK;
+}
+
+rlx_status rlx_fold_node(rlx_graph *graph, rlx_node_id node, bool *out_done) {
+    rlx_scratch scratch = {.allocator = graph->allocator};
+    rlx_pass_context context = {.graph = graph, .scratch = &scratch};
+    folder self = {.context = &context, .graph = graph};
+    rlx_status status = RLX_OK;
+    if (can_fold(&self, &graph->nodes.items[node])) {
+        rlx_fp_mode saved = rlx_fp_mode_enter();
+        status = fold_node(&self, node);
+        rlx_fp_mode_leave(saved);
+    }
+    *out_done = graph->nodes.items[node].is_dead;
+    rlx_scratch_reset(&scratch);
+    return status;
 }
 
 /* Puts the nodes of the taken branch where the `if` stood. */

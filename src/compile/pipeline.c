@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler on one screen: the passes in order. compile.c lowers what they leave. */
+#include "base/size.h"
 #include "compile/compile.h"
 
 #include <string.h>
@@ -48,7 +49,34 @@ bool rlx_pass_is_on(const rlx_compile_options *options, const char *name) {
     return false;
 }
 
+static rlx_status check_given(const rlx_given_value *given) {
+    uint64_t elements = 1, bytes = 0;
+    if (given->name == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "a given value has no name");
+    if (given->dtype >= RLX_DTYPE_COUNT || given->shape.rank > RLX_MAX_RANK) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "given '%s' has no dtype or rank %u", given->name,
+                        given->shape.rank);
+    }
+    for (uint32_t i = 0; i < given->shape.rank; i++) {
+        if (given->shape.dims[i] < 0 ||
+            !rlx_mul_u64(elements, (uint64_t)given->shape.dims[i], &elements)) {
+            return RLX_FAIL(RLX_INVALID_ARGUMENT, "given '%s': dim %u is %" PRId64, given->name, i,
+                            given->shape.dims[i]);
+        }
+    }
+    if (given->data == NULL) return RLX_OK;
+    RLX_TRY(rlx_dtype_bytes(given->dtype, elements, &bytes));
+    if (bytes == given->bytes) return RLX_OK;
+    return RLX_FAIL(RLX_LENGTH_MISMATCH, "given '%s': expected %" PRIu64 " bytes, got %" PRIu64,
+                    given->name, bytes, given->bytes);
+}
+
 static rlx_status check_entry(const rlx_entry_spec *entry) {
+    if (entry->given == NULL && entry->given_count != 0) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "given values of entry '%s' are null",
+                        entry->name == NULL ? "main" : entry->name);
+    }
+    for (uint32_t i = 0; i < entry->given_count; i++)
+        RLX_TRY(check_given(&entry->given[i]));
     if (entry->bindings == NULL && entry->binding_count != 0) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "bindings of entry '%s' are null",
                         entry->name == NULL ? "main" : entry->name);

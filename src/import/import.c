@@ -3,11 +3,13 @@
 #include "import/import.h"
 
 #include "base/file.h"
+#include "import/onnx/import_onnx.h"
 
 #include <stdio.h>
 
 static const rlx_importer importers[] = {
-    {"rlx text", ".rlx", rlx_probe_text, rlx_import_text},
+    {"rlx text", ".rlx", rlx_probe_text, rlx_import_text, NULL},
+    {"ONNX", ".onnx", NULL, NULL, rlx_open_onnx},
 };
 enum { IMPORTER_COUNT = sizeof importers / sizeof importers[0], HEAD_BYTES = 4096 };
 
@@ -37,12 +39,22 @@ static rlx_status unknown(const char *path) {
     return RLX_FAIL(RLX_UNSUPPORTED, "%s: no known model format; known are: %s", path, list);
 }
 
-rlx_status rlx_import(const rlx_allocator *allocator, const char *path, rlx_graph **out_graph) {
+void rlx_model_destroy(rlx_model *model) {
+    if (model != NULL) model->ops->destroy(model);
+}
+
+rlx_status rlx_import(const rlx_allocator *allocator, const char *path, rlx_graph **out_graph,
+                      rlx_model **out_model) {
     rlx_file_map map = {0};
-    if (path == NULL || out_graph == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    if (path == NULL || out_graph == NULL || out_model == NULL)
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
     RLX_TRY(rlx_file_map_open(path, &map));
     uint64_t bytes = map.bytes < HEAD_BYTES ? map.bytes : HEAD_BYTES;
     const rlx_importer *importer = choose(path, map.data, bytes);
     rlx_file_map_close(&map);
-    return importer != NULL ? importer->import(allocator, path, out_graph) : unknown(path);
+    if (importer == NULL) return unknown(path);
+    *out_graph = NULL;
+    *out_model = NULL;
+    return importer->open != NULL ? importer->open(allocator, path, out_model)
+                                  : importer->import(allocator, path, out_graph);
 }

@@ -19,7 +19,8 @@ typedef struct cached_program {
 struct rlx_session {
     rlx_allocator hook;             /* a copy of the caller's */
     const rlx_allocator *allocator; /* &hook */
-    rlx_graph *graph;               /* owned */
+    rlx_graph *graph;               /* owned; an outline when there is a model */
+    rlx_model *model;               /* owned; NULL: the graph is all there is */
     RLX_VEC(cached_program) programs;
 };
 
@@ -37,11 +38,55 @@ rlx_status rlx_session_create(const rlx_allocator *allocator, rlx_graph *graph,
     return RLX_OK;
 }
 
+static rlx_status make_graph(void *user, const rlx_entry_spec *entry,
+                             const rlx_allocator *allocator, rlx_graph **out_graph) {
+    rlx_session *session = user;
+    const rlx_import_options options = {allocator, entry, rlx_fold_node};
+    return session->model->ops->build(session->model, &options, out_graph);
+}
+
+static rlx_graph_maker maker_of(rlx_session *session) {
+    if (session->model == NULL) return (rlx_graph_maker){.graph = session->graph};
+    return (rlx_graph_maker){.make = make_graph, .user = session};
+}
+
+/* The model's graph as far as it can be known: whole when no size is missing. `model` is consumed.
+ */
+static rlx_status open_model(const rlx_allocator *allocator, rlx_model *model,
+                             rlx_session **out_session) {
+    rlx_session *session = NULL;
+    if (allocator == NULL) allocator = rlx_default_allocator();
+    rlx_status status = rlx_alloc_zero(allocator, sizeof *session, (void **)&session);
+    if (status != RLX_OK) {
+        rlx_model_destroy(model);
+        return status;
+    }
+    session->hook = *allocator;
+    session->allocator = &session->hook;
+    session->model = model;
+    const rlx_import_options options = {session->allocator, NULL, rlx_fold_node};
+    status = model->ops->build(model, &options, &session->graph);
+    if (status == RLX_INVALID_ARGUMENT) {
+        status = model->ops->outline(model, &options, &session->graph);
+    }
+    if (status != RLX_OK) {
+        rlx_session_destroy(session);
+        return status;
+    }
+    *out_session = session;
+    return RLX_OK;
+}
+
 rlx_status rlx_session_open(const rlx_allocator *allocator, const char *path,
                             rlx_session **out_session) {
     rlx_graph *graph = NULL;
+    rlx_model *model = NULL;
     if (path == NULL || out_session == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
-    RLX_TRY(rlx_import(allocator, path, &graph));
+    RLX_TRY(rlx_import(allocator, path, &graph, &model));
+    if (model != NULL) {
+        rlx_status opened = open_model(allocator, model, out_session);
+        return opened == RLX_OK ? RLX_OK : rlx_fail_context(opened, "%s", path);
+    }
     rlx_status status = rlx_session_create(allocator, graph, out_session);
     if (status != RLX_OK) {
         rlx_graph_destroy(graph);
@@ -59,6 +104,7 @@ void rlx_session_destroy(rlx_session *session) {
     }
     rlx_vec_free(session->allocator, &session->programs);
     rlx_graph_destroy(session->graph);
+    rlx_model_destroy(session->model);
     rlx_free(&hook, session);
 }
 
@@ -71,12 +117,23 @@ rlx_status rlx_session_plan(rlx_session *session, const char *device_name, uint3
     rlx_target target;
     if (session == NULL || out_plan == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
     RLX_TRY(rlx_target_of_device(device_name, threads, &target));
-    return rlx_compile(session->graph, &target, options, session->allocator, out_plan);
+    const rlx_graph_maker maker = maker_of(session);
+    return rlx_compile_made(&maker, &target, options, session->allocator, out_plan);
 }
 
 /* With its length, so that no name can look like something else. */
 static void add_name(rlx_text *key, const char *name) {
     rlx_text_printf(key, " %zu:%s", strlen(name), name);
+}
+
+/* Shape and content: either may decide what is compiled. */
+static void add_given(rlx_text *key, const rlx_given_value *given) {
+    add_name(key, given->name);
+    rlx_text_printf(key, ":%s", rlx_dtype_name(given->dtype));
+    for (uint32_t i = 0; i < given->shape.rank && i < RLX_MAX_RANK; i++)
+        rlx_text_printf(key, ",%" PRId64, given->shape.dims[i]);
+    for (uint64_t i = 0; given->data != NULL && i < given->bytes; i++)
+        rlx_text_printf(key, "%02x", ((const uint8_t *)given->data)[i]);
 }
 
 static rlx_status make_key(const rlx_session *session, const rlx_compile_options *options,
@@ -93,6 +150,8 @@ static rlx_status make_key(const rlx_session *session, const rlx_compile_options
             add_name(&key, entry->bindings[b].symbol);
             rlx_text_printf(&key, "=%" PRId64, entry->bindings[b].value);
         }
+        for (uint32_t g = 0; g < entry->given_count; g++)
+            add_given(&key, &entry->given[g]);
     }
     return rlx_text_finish(&key, out_key);
 }
@@ -117,8 +176,9 @@ static rlx_status build(rlx_session *session, rlx_device *device,
                         const rlx_compile_options *options,
                         const rlx_program_options *program_options, rlx_program **out_program) {
     rlx_plan *plan = NULL;
+    const rlx_graph_maker maker = maker_of(session);
     RLX_TRY(
-        rlx_compile(session->graph, rlx_device_target(device), options, session->allocator, &plan));
+        rlx_compile_made(&maker, rlx_device_target(device), options, session->allocator, &plan));
     rlx_status status = rlx_program_create(device, plan, program_options, out_program);
     if (status != RLX_OK) rlx_plan_destroy(plan); /* consumed only on success */
     return status;

@@ -270,7 +270,8 @@ static void parts_of_a_concat_may_be_used_elsewhere(void **state) {
 
 static void entries_share_weights_and_state(void **state) {
     const rlx_binding many = {"S", 3}, one = {"S", 1};
-    const rlx_entry_spec entries[] = {{"prefill", &many, 1}, {"decode", &one, 1}};
+    const rlx_entry_spec entries[] = {{.name = "prefill", .bindings = &many, .binding_count = 1},
+                                      {.name = "decode", .bindings = &one, .binding_count = 1}};
     rlx_compile_options options = {.size = sizeof options, .entries = entries, .entry_count = 2};
     rlx_program *program = NULL;
     (void)state;
@@ -294,7 +295,7 @@ static void entries_share_weights_and_state(void **state) {
 }
 
 static void two_entries_of_one_name_are_refused(void **state) {
-    const rlx_entry_spec entries[] = {{"a", NULL, 0}, {"a", NULL, 0}};
+    const rlx_entry_spec entries[] = {{.name = "a"}, {.name = "a"}};
     rlx_compile_options options = {.size = sizeof options, .entries = entries, .entry_count = 2};
     rlx_program *program = NULL;
     (void)state;

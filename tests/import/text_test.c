@@ -34,9 +34,15 @@ static int clear(void **state) {
     return 0;
 }
 
+static rlx_status import_graph(const rlx_allocator *allocator, const char *path,
+                               rlx_graph **out_graph) {
+    rlx_model *model = NULL;
+    return rlx_import(allocator, path, out_graph, &model);
+}
+
 static rlx_status import(const char *text, rlx_graph **out_graph) {
     rlx_test_write_file(shared.model, text, strlen(text));
-    return rlx_import(NULL, shared.model, out_graph);
+    return import_graph(NULL, shared.model, out_graph);
 }
 
 #define MODEL                                       \
@@ -100,9 +106,9 @@ static void unknown_formats_list_what_is_known(void **state) {
     rlx_graph *graph = NULL;
     const char *path = rlx_test_path(&shared.folder, "model.bin");
     rlx_test_write_file(path, "what", 4);
-    assert_status(RLX_UNSUPPORTED, rlx_import(NULL, path, &graph));
+    assert_status(RLX_UNSUPPORTED, import_graph(NULL, path, &graph));
     assert_error_has("no known model format; known are: rlx text (.rlx)");
-    assert_status(RLX_IO, rlx_import(NULL, "/nowhere/m.rlx", &graph));
+    assert_status(RLX_IO, import_graph(NULL, "/nowhere/m.rlx", &graph));
 }
 
 static void content_decides_before_the_extension(void **state) {
@@ -110,15 +116,15 @@ static void content_decides_before_the_extension(void **state) {
     rlx_graph *graph = NULL;
     const char *path = rlx_test_path(&shared.folder, "model.txt");
     rlx_test_write_file(path, "# c\n\n  rlx 1\n", 13);
-    assert_ok(rlx_import(NULL, path, &graph));
+    assert_ok(import_graph(NULL, path, &graph));
     rlx_graph_destroy(graph);
     rlx_test_write_file(shared.model, "", 0);
-    assert_status(RLX_PARSE, rlx_import(NULL, shared.model, &graph));
+    assert_status(RLX_PARSE, import_graph(NULL, shared.model, &graph));
 }
 
 static rlx_status import_body(const rlx_allocator *allocator, void *argument) {
     rlx_graph *graph = NULL;
-    RLX_TRY(rlx_import(allocator, argument, &graph));
+    RLX_TRY(import_graph(allocator, argument, &graph));
     rlx_graph_destroy(graph);
     return RLX_OK;
 }

@@ -12,7 +12,9 @@ enum { PREFILL, DECODE, WHOLE };
 
 static const rlx_binding sizes[] = {{"S", PROMPT}, {"S", 1}, {"S", LENGTH}};
 static const rlx_entry_spec entries[] = {
-    {"prefill", &sizes[PREFILL], 1}, {"decode", &sizes[DECODE], 1}, {"whole", &sizes[WHOLE], 1}};
+    {.name = "prefill", .bindings = &sizes[PREFILL], .binding_count = 1},
+    {.name = "decode", .bindings = &sizes[DECODE], .binding_count = 1},
+    {.name = "whole", .bindings = &sizes[WHOLE], .binding_count = 1}};
 
 typedef struct fixture {
     rlx_device *device;

@@ -14,7 +14,9 @@ typedef struct work {
 } work;
 
 static const rlx_binding many = {"S", 8}, single = {"S", 1};
-static const rlx_entry_spec entries[] = {{"prefill", &many, 1}, {"decode", &single, 1}};
+static const rlx_entry_spec entries[] = {
+    {.name = "prefill", .bindings = &many, .binding_count = 1},
+    {.name = "decode", .bindings = &single, .binding_count = 1}};
 
 static rlx_status compile(const work *self, const rlx_allocator *allocator,
                           rlx_program **out_program) {

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX beside the models themselves: what a model's inputs and outputs are called, and values from
+ * .pb files (TensorProto, SequenceProto, OptionalProto), as the ONNX backend tests have them.
+ * Models are opened with rlx_session_open. */
+#ifndef RLX_ONNX_H
+#define RLX_ONNX_H
+
+#include <rlx/value.h>
+
+RLX_BEGIN_DECLS
+
+/* The names of a model file, and the memory of the values read for it. One thread at a time. */
+typedef struct rlx_onnx_ports rlx_onnx_ports;
+
+typedef enum rlx_onnx_kind {
+    RLX_ONNX_KIND_TENSOR = 0,
+    RLX_ONNX_KIND_SEQUENCE, /* `count` items */
+    RLX_ONNX_KIND_EMPTY,    /* an optional that holds nothing */
+    RLX_ONNX_KIND_STRINGS   /* a tensor of strings: shape only */
+} rlx_onnx_kind;
+
+typedef struct rlx_onnx_data {
+    rlx_onnx_kind kind;
+    rlx_dtype dtype;
+    rlx_shape shape;
+    const void *data; /* row-major */
+    uint64_t bytes;
+    const struct rlx_onnx_data *items;
+    uint32_t count;
+} rlx_onnx_data;
+
+/* Reads a model's names; weights are not touched. `allocator` may be NULL. RLX_IO, RLX_PARSE. */
+RLX_CALL rlx_status rlx_onnx_ports_open(const rlx_allocator *allocator, const char *path,
+                                        rlx_onnx_ports **out_ports);
+RLX_API void rlx_onnx_ports_destroy(rlx_onnx_ports *ports); /* NULL is allowed */
+
+/* Inputs without those that have a default in the file. Names are borrowed; NULL past the end. */
+RLX_API uint32_t rlx_onnx_input_count(const rlx_onnx_ports *ports);
+RLX_API uint32_t rlx_onnx_output_count(const rlx_onnx_ports *ports);
+RLX_API const char *rlx_onnx_input_name(const rlx_onnx_ports *ports, uint32_t index);
+RLX_API const char *rlx_onnx_output_name(const rlx_onnx_ports *ports, uint32_t index);
+
+/* Reads a .pb file as a value of the type that the model declares for the port. Borrowed as long as
+ * `ports`. RLX_IO, RLX_PARSE, RLX_UNSUPPORTED (complex numbers, maps). */
+RLX_CALL rlx_status rlx_onnx_read_input(rlx_onnx_ports *ports, uint32_t index, const char *path,
+                                        rlx_onnx_data *out_data);
+RLX_CALL rlx_status rlx_onnx_read_output(rlx_onnx_ports *ports, uint32_t index, const char *path,
+                                         rlx_onnx_data *out_data);
+
+/* The ONNX ops that can be imported, in the order of the table; NULL past the end. */
+RLX_API const char *rlx_onnx_op(uint32_t index);
+
+RLX_END_DECLS
+
+#endif

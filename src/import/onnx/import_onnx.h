@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX files as models. */
+#ifndef RLX_IMPORT_ONNX_IMPORT_ONNX_H
+#define RLX_IMPORT_ONNX_IMPORT_ONNX_H
+
+#include "import/import.h"
+
+/* Decodes the file; its weights stay there. */
+RLX_WARN_UNUSED rlx_status rlx_open_onnx(const rlx_allocator *allocator, const char *path,
+                                         rlx_model **out_model);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shapes and movement: reshapes, slices, pads, gathers, scatters. */
+#include "import/onnx/ops.h"
+
+#include <string.h>
+
+/* The sizes of a value as an i64 vector; those that only a run knows are read from their extents.
+ */
+static rlx_value_id sizes_of(ox *o, rlx_value_id x, uint32_t first, uint32_t end) {
+    rlx_value_id parts[RLX_MAX_RANK];
+    rlx_type type = ox_type(o, x);
+    const int64_t one[] = {1};
+    bool has_extent = false;
+    uint32_t count = end > first ? end - first : 0;
+    for (uint32_t i = 0; i < count; i++)
+        has_extent = has_extent || type.extents[first + i] != RLX_NONE;
+    if (!has_extent) return ox_i64s(o, type.shape.dims + first, count);
+    for (uint32_t i = 0; i < count; i++) {
+        rlx_value_id extent = type.extents[first + i];
+        parts[i] = extent == RLX_NONE ? ox_i64s(o, &type.shape.dims[first + i], 1)
+                                      : ox_reshape(o, extent, one, 1);
+    }
+    return ox_concat(o, parts, count, 0);
+}
+
+static uint32_t clamp_axis(int64_t axis, uint32_t rank) {
+    if (axis < 0) axis += rank;
+    if (axis < 0) return 0;
+    return axis > (int64_t)rank ? rank : (uint32_t)axis;
+}
+
+void rlx_ox_shape(ox *o) {
+    rlx_value_id x = ox_in(o, 0);
+    uint32_t rank = ox_rank(o, x);
+    uint32_t first = clamp_axis(ox_int(o, "start", 0), rank);
+    uint32_t end = clamp_axis(ox_int(o, "end", rank), rank);
+    if (ox_ok(o)) ox_give(o, 0, sizes_of(o, x, first, end));
+}
+
+void rlx_ox_size(ox *o) {
+    rlx_value_id x = ox_in(o, 0);
+    if (!ox_ok(o)) return;
+    rlx_value_id sizes = sizes_of(o, x, 0, ox_rank(o, x));
+    ox_give(o, 0, ox_reduce(o, RLX_OP_REDUCE_PROD, sizes, NULL, 0, false));
+}
+
+/* With allowzero a 0 is a size of 0; then a -1 must be found here. */
+static void resolve_zeros(ox *o, rlx_value_id x, rlx_ints *shape) {
+    int64_t known = 1, elements = ox_elements(o, x);
+    uint32_t unknown = RLX_NONE;
+    for (uint32_t i = 0; i < shape->count; i++) {
+        if (shape->items[i] == -1) {
+            unknown = i;
+        } else {
+            known *= shape->items[i];
+        }
+    }
+    if (unknown == RLX_NONE) return;
+    if (known <= 0) {
+        ox_invalid(o, "a size of -1 beside a 0 cannot be found");
+        return;
+    }
+    shape->items[unknown] = elements / known;
+}
+
+/* A target shape with zeros as sizes goes through a value of that shape: nothing is moved. */
+static rlx_value_id empty_of(ox *o, rlx_value_id x, const rlx_ints *shape) {
+    rlx_value_id zero = ox_scalar(o, ox_dtype(o, x), 0);
+    return ox_expand(o, zero, shape->items, shape->count);
+}
+
+void rlx_ox_reshape(ox *o) {
+    rlx_reshape_attrs attrs = {0};
+    rlx_value_id x = ox_in(o, 0);
+    if (o->since < 5) {
+        ox_ints(o, "shape", &attrs.shape);
+    } else if (!ox_need_ints(o, ox_in(o, 1), &attrs.shape)) {
+        return;
+    }
+    if (attrs.shape.count > RLX_MAX_RANK)
+        ox_unsupported(o, "a shape of %u dims; at most %d", attrs.shape.count, RLX_MAX_RANK);
+    bool has_zero = false;
+    for (uint32_t i = 0; i < attrs.shape.count; i++)
+        has_zero = has_zero || attrs.shape.items[i] == 0;
+    if (has_zero && ox_int(o, "allowzero", 0) != 0) {
+        resolve_zeros(o, x, &attrs.shape);
+        if (ox_ok(o) && ox_elements(o, x) != 0) ox_invalid(o, "no elements are left");
+        ox_give(o, 0, empty_of(o, x, &attrs.shape));
+        return;
+    }
+    ox_give(o, 0, ox_node(o, RLX_OP_RESHAPE, &attrs, &x, 1));
+}
+
+void rlx_ox_flatten(ox *o) {
+    const rlx_axis_attrs attrs = {ox_int(o, "axis", 1)};
+    rlx_value_id x = ox_in(o, 0);
+    uint32_t rank = ox_rank(o, x);
+    if (attrs.axis == (int64_t)rank && ox_ok(o)) { /* everything comes before it */
+        const int64_t dims[] = {-1, 1};
+        ox_give(o, 0, ox_reshape(o, x, dims, 2));
+        return;
+    }
+    ox_give(o, 0, ox_node(o, RLX_OP_FLATTEN, &attrs, &x, 1));
+}
+
+void rlx_ox_squeeze(ox *o) {
+    rlx_axes_attrs attrs = {{0}};
+    rlx_value_id x = ox_in(o, 0);
+    if (ox_has(o, 1)) {
+        ox_need_ints(o, ox_in(o, 1), &attrs.axes);
+    } else {
+        ox_ints(o, "axes", &attrs.axes);
+    }
+    ox_give(o, 0, ox_node(o, o->op, &attrs, &x, 1));
+}
+
+void rlx_ox_transpose(ox *o) {
+    rlx_transpose_attrs attrs = {{0}};
+    rlx_value_id x = ox_in(o, 0);
+    ox_ints(o, "perm", &attrs.perm);
+    ox_give(o, 0, ox_node(o, RLX_OP_TRANSPOSE, &attrs, &x, 1));
+}
+
+void rlx_ox_expand(ox *o) {
+    rlx_reshape_attrs attrs = {{0}};
+    rlx_value_id x = ox_in(o, 0);
+    ox_need_ints(o, ox_in(o, 1), &attrs.shape);
+    ox_give(o, 0, ox_node(o, RLX_OP_EXPAND, &attrs, &x, 1));
+}
+
+void rlx_ox_tile(ox *o) {
+    rlx_reshape_attrs attrs = {{0}};
+    rlx_value_id x = ox_in(o, 0);
+    if (o->since >= 6) {
+        ox_need_ints(o, ox_in(o, 1), &attrs.shape);
+    } else { /* one axis, repeated */
+        int64_t repeats = ox_need_int(o, ox_in(o, 1));
+        uint32_t axis = ox_axis(o, ox_need_int(o, ox_in(o, 2)), ox_rank(o, x));
+        attrs.shape.count = ox_rank(o, x);
+        for (uint32_t i = 0; i < attrs.shape.count; i++)
+            attrs.shape.items[i] = i == axis ? repeats : 1;
+    }
+    ox_give(o, 0, ox_node(o, RLX_OP_TILE, &attrs, &x, 1));
+}
+
+void rlx_ox_concat(ox *o) {
+    rlx_value_id *parts = ox_memory(o, o->in_count, sizeof *parts);
+    for (uint32_t i = 0; i < o->in_count && ox_ok(o); i++)
+        parts[i] = ox_in(o, i);
+    const rlx_axis_attrs attrs = {ox_int(o, "axis", 1)};
+    if (ox_ok(o)) ox_give(o, 0, ox_node(o, RLX_OP_CONCAT, &attrs, parts, o->in_count));
+}
+
+/* Sizes from an input, an attribute, or so many equal parts. */
+static void split_sizes(ox *o, rlx_value_id x, uint32_t axis, rlx_list *out_sizes) {
+    const rlx_onnx_attr *attr = ox_attr(o, "split");
+    int64_t *items = NULL;
+    uint32_t count = o->out_count;
+    if (ox_has(o, 1)) {
+        if (!ox_need_list(o, ox_in(o, 1), &items, &count)) return;
+    } else if (attr != NULL && attr->type == RLX_ONNX_INTS) {
+        *out_sizes = (rlx_list){attr->count, attr->ints};
+        return;
+    } else {
+        int64_t dim = ox_dim(o, x, axis), part = (dim + count - 1) / (count == 0 ? 1 : count);
+        items = ox_memory(o, count, sizeof *items);
+        for (uint32_t i = 0; i < count && ox_ok(o); i++) {
+            items[i] = part < dim ? part : dim;
+            dim -= items[i];
+        }
+    }
+    *out_sizes = (rlx_list){count, items};
+}
+
+void rlx_ox_split(ox *o) {
+    rlx_split_attrs attrs = {.axis = ox_int(o, "axis", 0)};
+    rlx_value_id x = ox_in(o, 0), *out = ox_memory(o, o->out_count, sizeof *out);
+    uint32_t axis = ox_axis(o, attrs.axis, ox_rank(o, x));
+    split_sizes(o, x, axis, &attrs.sizes);
+    if (ox_ok(o) && attrs.sizes.count != o->out_count)
+        ox_invalid(o, "%u sizes for %u outputs", attrs.sizes.count, o->out_count);
+    if (!ox_ok(o)) return;
+    ox_nodes(o, RLX_OP_SPLIT, &attrs, &x, 1, out, o->out_count);
+    for (uint32_t i = 0; i < o->out_count; i++)
+        ox_give(o, i, out[i]);
+}
+
+void rlx_ox_slice(ox *o) {
+    rlx_slice_attrs attrs = {0};
+    rlx_value_id x = ox_in(o, 0);
+    if (o->since < 10) {
+        ox_ints(o, "starts", &attrs.starts);
+        ox_ints(o, "ends", &attrs.ends);
+        ox_ints(o, "axes", &attrs.axes);
+    } else {
+        ox_need_ints(o, ox_in(o, 1), &attrs.starts);
+        ox_need_ints(o, ox_in(o, 2), &attrs.ends);
+        if (ox_has(o, 3)) ox_need_ints(o, ox_in(o, 3), &attrs.axes);
+        if (ox_has(o, 4)) ox_need_ints(o, ox_in(o, 4), &attrs.steps);
+    }
+    ox_give(o, 0, ox_node(o, RLX_OP_SLICE, &attrs, &x, 1));
+}
+
+/* Pads of some axes only, as version 18 may give them. */
+static void spread_pads(ox *o, uint32_t rank, const rlx_ints *axes, rlx_ints *pads) {
+    rlx_ints wide = {.count = 2 * rank};
+    if (axes->count * 2 != pads->count)
+        ox_invalid(o, "%u pads for %u axes", pads->count, axes->count);
+    for (uint32_t i = 0; i < axes->count && ox_ok(o); i++) {
+        uint32_t axis = ox_axis(o, axes->items[i], rank);
+        wide.items[axis] = pads->items[i];
+        wide.items[rank + axis] = pads->items[axes->count + i];
+    }
+    *pads = wide;
+}
+
+void rlx_ox_pad(ox *o) {
+    rlx_pad_attrs attrs = {0};
+    rlx_ints axes = {0};
+    rlx_value_id x = ox_in(o, 0);
+    const char *mode = ox_text(o, "mode", "constant");
+    if (o->since < 11) {
+        ox_ints(o, o->since < 2 ? "paddings" : "pads", &attrs.pads);
+        attrs.value = ox_float(o, "value", 0);
+    } else {
+        ox_need_ints(o, ox_in(o, 1), &attrs.pads);
+        if (ox_has(o, 2)) attrs.value = ox_need_double(o, ox_in(o, 2));
+        if (ox_has(o, 3) && ox_need_ints(o, ox_in(o, 3), &axes))
+            spread_pads(o, ox_rank(o, x), &axes, &attrs.pads);
+    }
+    attrs.mode = strcmp(mode, "reflect") == 0 ? RLX_PAD_REFLECT
+                 : strcmp(mode, "edge") == 0  ? RLX_PAD_EDGE
+                 : strcmp(mode, "wrap") == 0  ? RLX_PAD_WRAP
+                                              : RLX_PAD_CONSTANT;
+    if (attrs.mode == RLX_PAD_CONSTANT && strcmp(mode, "constant") != 0)
+        ox_invalid(o, "mode '%s' is not known", mode);
+    ox_give(o, 0, ox_node(o, RLX_OP_PAD, &attrs, &x, 1));
+}
+
+void rlx_ox_gather(ox *o) { /* GatherElements too */
+    const rlx_axis_attrs attrs = {ox_int(o, "axis", 0)};
+    const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1)};
+    ox_give(o, 0, ox_node(o, o->op, &attrs, inputs, 2));
+}
+
+void rlx_ox_gather_nd(ox *o) {
+    const rlx_gather_nd_attrs attrs = {ox_int(o, "batch_dims", 0)};
+    const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1)};
+    ox_give(o, 0, ox_node(o, RLX_OP_GATHER_ND, &attrs, inputs, 2));
+}
+
+void rlx_ox_scatter(ox *o) {
+    static const char *const modes[] = {"none", "add", "mul", "min", "max"};
+    rlx_scatter_attrs attrs = {.axis = ox_int(o, "axis", 0)};
+    const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1), ox_in(o, 2)};
+    const char *mode = ox_text(o, "reduction", "none");
+    uint32_t i = 0;
+    while (i < 5 && strcmp(modes[i], mode) != 0)
+        i++;
+    if (i == 5) ox_invalid(o, "reduction '%s' is not known", mode);
+    attrs.mode = (rlx_scatter_mode)i;
+    ox_give(o, 0, ox_node(o, o->op, &attrs, inputs, 3));
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handlers of map.def. */
+#ifndef RLX_IMPORT_ONNX_OPS_H
+#define RLX_IMPORT_ONNX_OPS_H
+
+#include "import/onnx/build.h"
+
+#define ONNX_OP(name, handler, op, ...) void rlx_ox_##handler(ox *o);
+#include "import/onnx/map.def"
+#undef ONNX_OP
+
+/* The names in map.def, for tables. */
+uint32_t rlx_onnx_op_count(void);
+const char *rlx_onnx_op_name(uint32_t index);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs one ONNX backend test: all inputs are offered to the compiler, which takes as constants only
+ * those that decide shapes; the rest are set, the program runs, outputs are compared. */
+#include "check_case.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_VALUES = 512, PATH_BYTES = 1200 };
+
+typedef struct check_run {
+    const check_options *options;
+    check_result *result;
+    rlx_onnx_ports *ports;
+    rlx_given_value given[MOST_VALUES];
+    uint32_t given_count;
+    char names[MOST_VALUES][160];
+    int64_t lengths[MOST_VALUES];
+} check_run;
+
+static rlx_status note(check_run *run, check_outcome outcome, const char *text) {
+    run->result->outcome = outcome;
+    snprintf(run->result->reason, sizeof run->result->reason, "%s", text);
+    for (char *at = run->result->reason; *at != 0; at++) {
+        if (*at == '\n') *at = ' '; /* a list stays on its line */
+    }
+    return RLX_FAULT;
+}
+
+static rlx_status note_error(check_run *run, rlx_status status) {
+    bool is_unsupported = status == RLX_UNSUPPORTED;
+    return note(run, is_unsupported ? CHECK_UNSUPPORTED : CHECK_FAILED, rlx_last_error());
+}
+
+/* Adds what a value offers under `name`; sequences and optionals as rlx/compile.h says. */
+static bool give(check_run *run, const char *name, const rlx_onnx_data *value) {
+    if (run->given_count == MOST_VALUES) return false;
+    uint32_t at = run->given_count++;
+    rlx_given_value *given = &run->given[at];
+    const char *suffix = value->kind == RLX_ONNX_KIND_SEQUENCE ? ".length"
+                         : value->kind == RLX_ONNX_KIND_EMPTY  ? ".empty"
+                                                               : "";
+    snprintf(run->names[at], sizeof run->names[at], "%s%s", name, suffix);
+    *given = (rlx_given_value){.name = run->names[at], .dtype = RLX_DTYPE_I64};
+    if (value->kind == RLX_ONNX_KIND_TENSOR) {
+        given->dtype = value->dtype;
+        given->shape = value->shape;
+        given->data = value->bytes == 0 ? (const void *)"" : value->data;
+        given->bytes = value->bytes;
+    } else if (value->kind == RLX_ONNX_KIND_SEQUENCE) {
+        run->lengths[at] = value->count;
+        given->data = &run->lengths[at];
+        given->bytes = sizeof run->lengths[at];
+        for (uint32_t i = 0; i < value->count; i++) {
+            char item[200];
+            snprintf(item, sizeof item, "%s.%u", name, i);
+            if (!give(run, item, &value->items[i])) return false;
+        }
+    }
+    return true;
+}
+
+static rlx_status read_inputs(check_run *run, const char *folder) {
+    run->given_count = 0;
+    for (uint32_t i = 0; i < rlx_onnx_input_count(run->ports); i++) {
+        char path[PATH_BYTES + 32];
+        rlx_onnx_data value;
+        snprintf(path, sizeof path, "%s/input_%u.pb", folder, i);
+        if (access(path, R_OK) != 0) continue;
+        rlx_status status = rlx_onnx_read_input(run->ports, i, path, &value);
+        if (status != RLX_OK) return note_error(run, status);
+        if (value.kind == RLX_ONNX_KIND_STRINGS)
+            return note(run, CHECK_UNSUPPORTED, "an input of strings");
+        if (!give(run, rlx_onnx_input_name(run->ports, i), &value))
+            return note(run, CHECK_FAILED, "more values than a test may have");
+    }
+    return RLX_OK;
+}
+
+static const rlx_given_value *find_given(const check_run *run, const char *name) {
+    for (uint32_t i = 0; i < run->given_count; i++) {
+        if (strcmp(run->given[i].name, name) == 0) return &run->given[i];
+    }
+    return NULL;
+}
+
+static rlx_status set_inputs(check_run *run, rlx_exec *exec) {
+    const rlx_program *program = rlx_exec_program(exec);
+    rlx_port_info port;
+    for (uint32_t i = 0; rlx_program_input(program, 0, i, &port) == RLX_OK; i++) {
+        const rlx_given_value *given = find_given(run, port.name);
+        if (given == NULL) return note(run, CHECK_FAILED, "an input of the model has no file");
+        rlx_status status = rlx_exec_set_input(exec, 0, i, given->data, given->bytes);
+        if (status != RLX_OK) return note_error(run, status);
+    }
+    return RLX_OK;
+}
+
+/* Names of inputs that are no inputs of the program: they became constants. */
+static void list_bound(check_run *run, const rlx_program *program) {
+    size_t used = 0;
+    run->result->bound[0] = 0;
+    for (uint32_t i = 0; i < run->given_count; i++) {
+        uint32_t index;
+        const char *name = run->given[i].name;
+        if (rlx_program_find_input(program, 0, name, &index) == RLX_OK) continue;
+        int more = snprintf(run->result->bound + used, sizeof run->result->bound - used, "%s%s",
+                            used == 0 ? "" : ", ", name);
+        if (more < 0 || (size_t)more >= sizeof run->result->bound - used) break;
+        used += (size_t)more;
+    }
+}
+
+static double load(rlx_dtype dtype, const void *data, uint64_t index) {
+    const char *at = (const char *)data + index * rlx_dtype_block_bytes(dtype);
+    float narrow = 0;
+    double wide = 0;
+    if (dtype == RLX_DTYPE_F64) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    if (rlx_convert_to_f32(dtype, &narrow, at, 1) != RLX_OK) return NAN;
+    return (double)narrow;
+}
+
+static bool is_close(double got, double expected, const check_options *options) {
+    if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got);
+    if (isinf(expected) || isinf(got)) return expected == got;
+    return fabs(got - expected) <= options->absolute + options->relative * fabs(expected);
+}
+
+static rlx_status compare_data(check_run *run, const char *name, rlx_dtype dtype, const void *got,
+                               const rlx_onnx_data *expected, uint64_t elements) {
+    char text[300];
+    bool is_float = dtype <= RLX_DTYPE_F8E5M2FNUZ;
+    uint32_t bytes = rlx_dtype_block_bytes(dtype);
+    for (uint64_t i = 0; i < elements; i++) {
+        const char *a = (const char *)got + i * bytes,
+                   *b = (const char *)expected->data + i * bytes;
+        if (is_float ? is_close(load(dtype, got, i), load(dtype, expected->data, i), run->options)
+                     : memcmp(a, b, bytes) == 0)
+            continue;
+        snprintf(text, sizeof text, "output '%s'[%" PRIu64 "] is %.9g instead of %.9g", name, i,
+                 load(dtype, got, i), load(dtype, expected->data, i));
+        return note(run, CHECK_DIFFERS, text);
+    }
+    return RLX_OK;
+}
+
+static rlx_status compare_tensor(check_run *run, rlx_exec *exec, const char *name,
+                                 const rlx_onnx_data *expected) {
+    uint32_t index;
+    rlx_output_info info;
+    char text[300];
+    rlx_status status = rlx_program_find_output(rlx_exec_program(exec), 0, name, &index);
+    if (status == RLX_OK) status = rlx_exec_output(exec, 0, index, &info);
+    if (status != RLX_OK) return note_error(run, status);
+    bool is_same = info.shape.rank == expected->shape.rank;
+    for (uint32_t i = 0; is_same && i < info.shape.rank; i++)
+        is_same = info.shape.dims[i] == expected->shape.dims[i];
+    /* Test files of bf16 may call their bits u16. */
+    bool is_raw = info.dtype == RLX_DTYPE_BF16 && expected->dtype == RLX_DTYPE_U16;
+    if (!is_same || (info.dtype != expected->dtype && !is_raw)) {
+        snprintf(text, sizeof text, "output '%s' is %s instead of %s", name,
+                 tool_type(NULL, info.dtype, &info.shape),
+                 tool_type(NULL, expected->dtype, &expected->shape));
+        return note(run, CHECK_DIFFERS, text);
+    }
+    void *got = malloc(info.bytes + 1);
+    if (got == NULL) return note(run, CHECK_FAILED, "no memory");
+    status = rlx_exec_read_output(exec, 0, index, got, info.bytes, NULL);
+    status = status != RLX_OK ? note_error(run, status)
+                              : compare_data(run, name, info.dtype, got, expected, info.elements);
+    free(got);
+    return status;
+}
+
+static rlx_status compare_value(check_run *run, rlx_exec *exec, const char *name,
+                                const rlx_onnx_data *expected) {
+    char item[200];
+    uint32_t index;
+    if (expected->kind == RLX_ONNX_KIND_TENSOR) return compare_tensor(run, exec, name, expected);
+    if (expected->kind == RLX_ONNX_KIND_STRINGS)
+        return note(run, CHECK_UNSUPPORTED, "an output of strings");
+    for (uint32_t i = 0; expected->kind == RLX_ONNX_KIND_SEQUENCE && i < expected->count; i++) {
+        snprintf(item, sizeof item, "%s.%u", name, i);
+        rlx_status status = compare_value(run, exec, item, &expected->items[i]);
+        if (status != RLX_OK) return status;
+    }
+    snprintf(item, sizeof item, "%s.%u", name, expected->count);
+    bool is_longer = rlx_program_find_output(rlx_exec_program(exec), 0, item, &index) == RLX_OK;
+    return is_longer ? note(run, CHECK_DIFFERS, "a sequence is too long") : RLX_OK;
+}
+
+static rlx_status compare_outputs(check_run *run, rlx_exec *exec, const char *folder) {
+    for (uint32_t i = 0; i < rlx_onnx_output_count(run->ports); i++) {
+        char path[PATH_BYTES + 32];
+        rlx_onnx_data expected;
+        snprintf(path, sizeof path, "%s/output_%u.pb", folder, i);
+        if (access(path, R_OK) != 0) return note(run, CHECK_FAILED, "an output has no file");
+        rlx_status status = rlx_onnx_read_output(run->ports, i, path, &expected);
+        if (status != RLX_OK) return note_error(run, status);
+        status = compare_value(run, exec, rlx_onnx_output_name(run->ports, i), &expected);
+        if (status != RLX_OK) return status;
+    }
+    return RLX_OK;
+}
+
+static rlx_status run_program(check_run *run, rlx_program *program, const char *folder) {
+    rlx_exec *exec = NULL;
+    rlx_status status = rlx_exec_create(program, NULL, &exec);
+    if (status != RLX_OK) return note_error(run, status);
+    status = set_inputs(run, exec);
+    if (status == RLX_OK) {
+        status = rlx_exec_run(exec, 0);
+        if (status != RLX_OK) note_error(run, status);
+    }
+    if (status == RLX_OK) status = compare_outputs(run, exec, folder);
+    rlx_exec_destroy(exec);
+    return status;
+}
+
+static rlx_status run_set(check_run *run, rlx_session *session, rlx_device *device,
+                          const char *folder) {
+    rlx_program *program = NULL;
+    rlx_status status = read_inputs(run, folder);
+    if (status != RLX_OK) return status;
+    rlx_entry_spec entry = {.given = run->given, .given_count = run->given_count};
+    rlx_compile_options options = {.size = sizeof options, .entries = &entry, .entry_count = 1};
+    status = rlx_session_compile(session, device, &options, NULL, &program);
+    if (status != RLX_OK) return note_error(run, status);
+    list_bound(run, program);
+    status = run_program(run, program, folder);
+    rlx_program_release(program);
+    return status;
+}
+
+static rlx_status run_sets(check_run *run, rlx_session *session, rlx_device *device,
+                           const char *folder) {
+    char path[PATH_BYTES];
+    uint32_t sets = 0;
+    for (;; sets++) {
+        snprintf(path, sizeof path, "%s/test_data_set_%u", folder, sets);
+        if (access(path, R_OK | X_OK) != 0) break;
+        rlx_status status = run_set(run, session, device, path);
+        if (status != RLX_OK) return status;
+    }
+    return sets == 0 ? note(run, CHECK_FAILED, "no test_data_set_0") : RLX_OK;
+}
+
+void check_case_run(const char *folder, const check_options *options, check_result *out_result) {
+    char path[PATH_BYTES];
+    check_run *run = calloc(1, sizeof *run);
+    rlx_session *session = NULL;
+    rlx_device *device = NULL;
+    rlx_device_options device_options = {.size = sizeof device_options, .threads = 1};
+    if (run == NULL) {
+        out_result->outcome = CHECK_FAILED;
+        return;
+    }
+    run->options = options;
+    run->result = out_result;
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    rlx_status status = rlx_onnx_ports_open(NULL, path, &run->ports);
+    if (status == RLX_OK) status = rlx_session_open(NULL, path, &session);
+    if (status == RLX_OK) status = rlx_device_open(options->device, &device_options, &device);
+    if (status != RLX_OK) {
+        note_error(run, status);
+    } else if (run_sets(run, session, device, folder) == RLX_OK) {
+        out_result->outcome = CHECK_PASSED;
+    }
+    rlx_session_destroy(session);
+    rlx_device_release(device);
+    rlx_onnx_ports_destroy(run->ports);
+    free(run);
+}
