@@ -5,10 +5,10 @@
 enum { TEXT_BYTES = 128 };
 
 /* The sizes of a layer. */
-typedef struct layer {
+typedef struct layer_sizes {
     int64_t steps, batch, inputs, hidden, rows, directions;
     uint32_t step_axis, batch_axis; /* of x */
-} layer;
+} layer_sizes;
 
 static int64_t gate_count(rlx_op op) {
     return op == RLX_OP_LSTM ? 4 : op == RLX_OP_GRU ? 3 : 1;
@@ -48,11 +48,11 @@ static rlx_status check_dtypes(const rlx_infer *infer) {
     return RLX_OK;
 }
 
-static rlx_status find_layer(const rlx_infer *infer, layer *out_layer) {
+static rlx_status find_layer(const rlx_infer *infer, layer_sizes *out_layer) {
     const rlx_recurrent_attrs *attrs = infer->attrs;
     const rlx_type *x = infer->in[0], *r = infer->in[2];
-    layer found = {.step_axis = attrs->batch_first ? 1 : 0,
-                   .batch_axis = attrs->batch_first ? 0 : 1};
+    layer_sizes found = {.step_axis = attrs->batch_first ? 1 : 0,
+                         .batch_axis = attrs->batch_first ? 0 : 1};
     char text[TEXT_BYTES];
     if (x->shape.rank != 3) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "x has rank %u, needs %s", x->shape.rank,
@@ -108,13 +108,13 @@ static rlx_status check_numbers(const rlx_recurrent_attrs *attrs) {
     return check_gate("back_h", &attrs->back_h);
 }
 
-static void state_dims(const layer *layer, bool batch_first, int64_t *dims) {
+static void state_dims(const layer_sizes *layer, bool batch_first, int64_t *dims) {
     dims[0] = batch_first ? layer->batch : layer->directions;
     dims[1] = batch_first ? layer->directions : layer->batch;
     dims[2] = layer->hidden;
 }
 
-static void set_outputs(rlx_infer *infer, const layer *layer, bool batch_first) {
+static void set_outputs(rlx_infer *infer, const layer_sizes *layer, bool batch_first) {
     const rlx_type *x = infer->in[0];
     int64_t states[3], all[4];
     state_dims(layer, batch_first, states);
@@ -132,7 +132,7 @@ static void set_outputs(rlx_infer *infer, const layer *layer, bool batch_first) 
 
 rlx_status rlx_infer_recurrent(rlx_infer *infer) {
     const rlx_recurrent_attrs *attrs = infer->attrs;
-    layer layer = {0};
+    layer_sizes layer = {0};
     int64_t states[3];
     RLX_TRY(check_dtypes(infer));
     RLX_TRY(find_layer(infer, &layer));
