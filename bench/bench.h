@@ -22,6 +22,9 @@ int rlx_bench_copy(FILE *out, bool json);
  * to $TMPDIR and removes them. */
 int rlx_bench_stream(FILE *out, bool json);
 
+/* What a step costs beside its work: alone, not shared, shared; and two threads beside a busy loop. */
+int rlx_bench_steps(FILE *out, bool json);
+
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */
 int rlx_bench_place(FILE *out, bool json);

@@ -23,7 +23,7 @@ typedef struct topic {
 
 static const topic topics[] = {
     {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory}, {"place", rlx_bench_place},
-    {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream},
+    {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream}, {"steps", rlx_bench_steps},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -145,7 +145,8 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  memory   scratch bytes of well-known networks\n"
         "  place    speed and quality of the memory placer\n"
         "  copy     copy engines, overlap with compute, conversions\n"
-        "  stream   layers read from disk behind compute",
+        "  stream   layers read from disk behind compute\n"
+        "  steps    what a step costs beside its work, on one thread and shared",
         options,
         sizeof options / sizeof *options,
         0,

@@ -16,6 +16,13 @@ typedef struct rlx_device_options {
     const rlx_allocator *allocator; /* NULL: the default; copied */
     uint32_t threads;               /* CPU threads, the caller included; 0: as many as the process
                                      * may use */
+    /* CPU: the program's own threads instead of ours. Calls part(context, i) once for every
+     * i < count (at most `threads`), on any threads and in any order, and returns when all those
+     * calls have returned; it may be called from several threads at once, never from inside a
+     * part. NULL: the device makes its own threads. */
+    void (*run_parts)(void *user, uint32_t count, void (*part)(void *context, uint32_t index),
+                      void *context);
+    void *run_parts_user;
 } rlx_device_options;
 
 typedef struct rlx_device_info {

@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,6 +70,12 @@ uint64_t rlx_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * ns_per_second + (uint64_t)now.tv_nsec;
+}
+
+uint64_t rlx_thread_put_aside(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_THREAD, &usage) != 0) return 0;
+    return (uint64_t)usage.ru_nivcsw;
 }
 
 /* CPUs in the affinity mask; 1 when the system does not tell. */

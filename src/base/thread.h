@@ -24,6 +24,9 @@ uint64_t rlx_now_ns(void); /* monotonic */
  * (cgroup v1 and v2) rounded down; at least 1. */
 uint32_t rlx_cpu_count(void);
 
+/* How often the system took the processor away from this thread while it wanted to go on. */
+uint64_t rlx_thread_put_aside(void);
+
 /* The floating-point environment: save, set the default (nearest, no flush to zero, no traps),
  * restore. */
 typedef struct rlx_fp_mode {

@@ -170,6 +170,90 @@ static void workers_have_the_default_floating_point_mode(void **state) {
     assert_int_equal(atomic_load(&t.crooked), 0);
 }
 
+/* A crew that starts a thread per part but the last, which it runs itself. */
+typedef struct part_call {
+    void (*part)(void *context, uint32_t index);
+    void *context;
+    uint32_t index;
+} part_call;
+
+static void *call_part(void *argument) {
+    part_call *c = argument;
+    c->part(c->context, c->index);
+    return NULL;
+}
+
+static void run_on_threads(void *user, uint32_t count, void (*part)(void *, uint32_t),
+                           void *context) {
+    pthread_t threads[8];
+    part_call calls[8];
+    atomic_fetch_add((_Atomic uint32_t *)user, count);
+    for (uint32_t i = 0; i < count; i++) {
+        calls[i] = (part_call){part, context, i};
+        if (i + 1 < count) pthread_create(&threads[i], NULL, call_part, &calls[i]);
+    }
+    call_part(&calls[count - 1]);
+    for (uint32_t i = 0; i + 1 < count; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* A crew that does not do what it is asked to. */
+static void run_nothing(void *user, uint32_t count, void (*part)(void *, uint32_t), void *context) {
+    (void)part;
+    (void)context;
+    atomic_fetch_add((_Atomic uint32_t *)user, count);
+}
+
+static void the_caller_may_bring_threads(void **state) {
+    _Atomic uint32_t parts = 0;
+    const rlx_pool_crew crews[] = {{run_on_threads, &parts}, {run_nothing, &parts}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rlx_pool *pool = NULL;
+        static tally t;
+        memset(&t, 0, sizeof t);
+        t.limit = 3;
+        assert_ok(rlx_pool_create_crew(NULL, 3, &crews[i], &pool));
+        assert_int_equal(rlx_pool_threads(pool), 3);
+        for (uint32_t round = 0; round < 20; round++)
+            assert_ok(rlx_pool_run(pool, &(rlx_pool_job){count_items, &t, ITEMS, 50, 8}));
+        assert_ok(rlx_pool_run(pool, &(rlx_pool_job){count_items, &t, ITEMS, ITEMS, 8}));
+        rlx_pool_destroy(pool);
+        assert_int_equal(wrong_counts(&t, 21), 0);
+        assert_int_equal(atomic_load(&t.past), 0);
+    }
+    assert_int_equal(atomic_load(&parts), 2 * 20 * 3);
+}
+
+/* More threads that want to run than there are processors: jobs end all the same, whoever does
+ * them. */
+static void *want_to_run(void *argument) {
+    while (atomic_load((_Atomic uint32_t *)argument) == 0)
+        rlx_cpu_relax();
+    return NULL;
+}
+
+static void jobs_end_on_a_crowded_machine(void **state) {
+    _Atomic uint32_t stop = 0;
+    pthread_t crowd[6];
+    rlx_pool *pool = NULL;
+    static tally t;
+    (void)state;
+    memset(&t, 0, sizeof t);
+    t.limit = 3;
+    assert_ok(rlx_pool_create(NULL, 3, &pool));
+    for (int i = 0; i < 6; i++)
+        assert_ok(rlx_thread_start(&crowd[i], want_to_run, &stop));
+    uint32_t rounds = 0;
+    for (uint64_t start = rlx_now_ns(); rounds < 5 || rlx_now_ns() - start < 300000000; rounds++)
+        assert_ok(rlx_pool_run(pool, &(rlx_pool_job){count_items, &t, ITEMS, 50, 8}));
+    atomic_store(&stop, 1);
+    for (int i = 0; i < 6; i++)
+        pthread_join(crowd[i], NULL);
+    rlx_pool_destroy(pool);
+    assert_int_equal(wrong_counts(&t, rounds), 0);
+}
+
 static void work_is_cut_by_cost_alone(void **state) {
     (void)state;
     assert_int_equal(rlx_pool_chunk(1000000, 1), 32768);
@@ -186,14 +270,17 @@ static void work_is_cut_by_cost_alone(void **state) {
 static rlx_status make_and_destroy(const rlx_allocator *allocator, void *argument) {
     rlx_pool *pool = NULL;
     (void)argument;
+    rlx_pool_crew crew = {run_nothing, NULL};
     RLX_TRY(rlx_pool_create(allocator, 3, &pool));
+    rlx_pool_destroy(pool);
+    RLX_TRY(rlx_pool_create_crew(allocator, 3, &crew, &pool));
     rlx_pool_destroy(pool);
     return RLX_OK;
 }
 
 static void creation_survives_every_failed_allocation(void **state) {
     (void)state;
-    assert_int_equal(rlx_test_every_allocation_fails(make_and_destroy, NULL), 2);
+    assert_int_equal(rlx_test_every_allocation_fails(make_and_destroy, NULL), 3);
 }
 
 int main(void) {
@@ -204,6 +291,8 @@ int main(void) {
         cmocka_unit_test(many_callers_share_one_pool),
         cmocka_unit_test(use_from_inside_a_kernel_is_an_error),
         cmocka_unit_test(workers_have_the_default_floating_point_mode),
+        cmocka_unit_test(the_caller_may_bring_threads),
+        cmocka_unit_test(jobs_end_on_a_crowded_machine),
         cmocka_unit_test(work_is_cut_by_cost_alone),
         cmocka_unit_test(creation_survives_every_failed_allocation),
     };

@@ -118,7 +118,9 @@ static rlx_status cpu_open(const char *name, const rlx_device_options *options,
     self->base.target = rlx_cpu_target(level, threads);
     self->level = level;
     fill_texts(self, name);
-    status = rlx_pool_create(allocator, threads, &self->pool);
+    rlx_pool_crew crew = {options->run_parts, options->run_parts_user};
+    status = crew.run == NULL ? rlx_pool_create(allocator, threads, &self->pool)
+                              : rlx_pool_create_crew(allocator, threads, &crew, &self->pool);
     if (status != RLX_OK) {
         cpu_destroy(&self->base);
         return status;

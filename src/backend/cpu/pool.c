@@ -4,13 +4,20 @@
  * A job is open or closed. A worker joins by adding one to the joined count of `state` while the
  * open bit is set, and leaves by taking it back; the caller closes the job when no chunk is left
  * and waits until nobody is joined. So the job's fields change only while nobody can look at them,
- * and a worker that wakes up late finds the door closed and goes back to sleep. */
+ * and a worker that wakes up late finds the door closed and goes back to sleep.
+ *
+ * Crowding. When somebody else wants the processors too, a worker may be put aside in the middle of
+ * a chunk, and everybody waits for it: two threads are then slower than one. A worker that let the
+ * caller wait asks the system whether it was put aside; if so, the caller works alone for a while,
+ * twice as long each time that it happens again. Who does the work changes no bit. */
 #include "backend/cpu/pool.h"
 
 #include "base/thread.h"
 
 enum {
     SPIN_NS = 20000,            /* how long a thread looks out before it sleeps */
+    ALONE_LEAST_NS = 2000000,   /* how long the caller works alone after the first crowding */
+    ALONE_MOST_NS = 128000000,  /* and at most */
     SPINS_PER_LOOK = 32,        /* pauses between two looks at the clock */
     CHUNK_COST = 32768,         /* elementary operations that make a chunk */
     SHARE_COST = 2 * CHUNK_COST /* less than this stays on the caller */
@@ -26,6 +33,12 @@ struct rlx_pool {
     pthread_t *workers;     /* owned; threads - 1 */
     uint32_t started;       /* workers that really run */
     _Atomic uint32_t taken; /* 1 while some caller has the workers */
+    rlx_pool_crew crew;     /* run != NULL: the caller's own threads instead of workers */
+
+    /* Crowding; written by the caller that has the workers. */
+    uint64_t alone_until_ns; /* 0: shared work is allowed */
+    uint64_t alone_ns;       /* how long it was alone last */
+    uint64_t shared_from_ns; /* when that ended */
 
     /* Written by the caller while nobody is joined. */
     rlx_pool_job job;
@@ -36,6 +49,7 @@ struct rlx_pool {
     _Alignas(64) _Atomic uint32_t bell; /* +1 per job; workers sleep on it */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
+    _Atomic uint32_t crowded; /* a worker that was waited for had been put aside */
 };
 
 /* True on a thread that is running chunks of some pool. */
@@ -65,14 +79,21 @@ static bool join(rlx_pool *pool) {
     return false;
 }
 
-static void leave(rlx_pool *pool) {
-    uint32_t before = atomic_fetch_sub_explicit(&pool->state, 1, memory_order_release);
+/* `put_aside` is how often this thread had lost its processor when it last looked. */
+static void leave(rlx_pool *pool, uint64_t *put_aside) {
+    uint32_t before;
+    if ((atomic_load_explicit(&pool->state, memory_order_relaxed) & STATE_WAITING) != 0) {
+        uint64_t now = rlx_thread_put_aside();
+        if (now != *put_aside) atomic_store_explicit(&pool->crowded, 1, memory_order_relaxed);
+        *put_aside = now;
+    }
+    before = atomic_fetch_sub_explicit(&pool->state, 1, memory_order_release);
     if ((before & STATE_JOINED) == 1 && (before & STATE_WAITING) != 0) {
         rlx_futex_wake(&pool->state, 1);
     }
 }
 
-static void work(rlx_pool *pool) {
+static void work(rlx_pool *pool, uint64_t *put_aside) {
     uint32_t worker;
     if (!join(pool)) return;
     worker = atomic_fetch_add_explicit(&pool->numbers, 1, memory_order_relaxed);
@@ -81,7 +102,7 @@ static void work(rlx_pool *pool) {
         run_chunks(pool, &pool->job, worker);
         rlx_fp_mode_leave(saved);
     }
-    leave(pool);
+    leave(pool, put_aside);
 }
 
 /* Returns when *word is no longer `seen`, or when it is time to sleep (false). */
@@ -103,16 +124,18 @@ static bool spin_while(const _Atomic uint32_t *word, uint32_t mask, uint32_t see
 static void *worker_body(void *argument) {
     rlx_pool *pool = argument;
     uint32_t seen = 0;
+    uint64_t put_aside = 0;
     while (atomic_load_explicit(&pool->stop, memory_order_acquire) == 0) {
         if (!spin_while(&pool->bell, UINT32_MAX, seen)) {
             atomic_fetch_add(&pool->sleepers, 1);
             /* The bell is looked at once more by the kernel, so no ring is lost. */
             rlx_futex_wait(&pool->bell, seen, UINT64_MAX);
             atomic_fetch_sub(&pool->sleepers, 1);
+            put_aside = rlx_thread_put_aside();
         }
         if (atomic_load_explicit(&pool->bell, memory_order_acquire) == seen) continue;
         seen = atomic_load_explicit(&pool->bell, memory_order_acquire);
-        work(pool);
+        work(pool, &put_aside);
     }
     return NULL;
 }
@@ -144,6 +167,24 @@ static void run_alone(const rlx_pool_job *job) {
     is_inside = false;
 }
 
+/* Still to be alone? The first shared job after that is a trial. */
+static bool is_alone(rlx_pool *pool) {
+    if (pool->alone_until_ns == 0) return false;
+    if (rlx_now_ns() < pool->alone_until_ns) return true;
+    pool->alone_until_ns = 0;
+    return false;
+}
+
+/* After a job in which a worker was put aside: longer if the last time was not long ago. */
+static void be_alone(rlx_pool *pool) {
+    uint64_t now = rlx_now_ns();
+    bool is_again = now - pool->shared_from_ns < 4 * pool->alone_ns;
+    pool->alone_ns = is_again ? 2 * pool->alone_ns : ALONE_LEAST_NS;
+    if (pool->alone_ns > ALONE_MOST_NS) pool->alone_ns = ALONE_MOST_NS;
+    pool->alone_until_ns = pool->shared_from_ns = now + pool->alone_ns;
+    atomic_store_explicit(&pool->crowded, 0, memory_order_relaxed);
+}
+
 static void run_shared(rlx_pool *pool, const rlx_pool_job *job) {
     int64_t chunks = (job->items - 1) / job->chunk + 1;
     uint32_t helpers = job->workers - 1 < pool->started ? job->workers - 1 : pool->started;
@@ -155,31 +196,69 @@ static void run_shared(rlx_pool *pool, const rlx_pool_job *job) {
     ring(pool, helpers);
     run_chunks(pool, job, 0);
     close_job(pool);
+    if (atomic_load_explicit(&pool->crowded, memory_order_relaxed) != 0) be_alone(pool);
+}
+
+/* One of the caller's threads; part i is worker i. */
+static void crew_part(void *context, uint32_t index) {
+    rlx_pool *pool = context;
+    rlx_fp_mode saved = rlx_fp_mode_enter();
+    run_chunks(pool, &pool->job, index);
+    rlx_fp_mode_leave(saved);
+}
+
+static void run_crew(rlx_pool *pool, const rlx_pool_job *job) {
+    int64_t chunks = (job->items - 1) / job->chunk + 1;
+    uint32_t parts = job->workers < pool->threads ? job->workers : pool->threads;
+    if (chunks < (int64_t)parts) parts = (uint32_t)chunks;
+    pool->job = *job;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    pool->crew.run(pool->crew.user, parts, crew_part, pool);
+    run_chunks(pool, job, 0); /* what a crew that ran only some parts has left */
 }
 
 rlx_status rlx_pool_run(rlx_pool *pool, const rlx_pool_job *job) {
     uint32_t free = 0;
     if (is_inside) return RLX_FAIL(RLX_BUSY, "the thread pool is used from inside a kernel");
     if (job->items <= 0) return RLX_OK;
-    if (pool->started == 0 || job->workers <= 1 || job->items <= job->chunk ||
+    if (pool->threads == 1 || job->workers <= 1 || job->items <= job->chunk ||
         !atomic_compare_exchange_strong_explicit(&pool->taken, &free, 1, memory_order_acquire,
                                                  memory_order_relaxed)) {
         run_alone(job);
         return RLX_OK;
     }
-    run_shared(pool, job);
+    if (pool->crew.run != NULL) {
+        run_crew(pool, job);
+    } else if (is_alone(pool)) {
+        run_alone(job);
+    } else {
+        run_shared(pool, job);
+    }
     atomic_store_explicit(&pool->taken, 0, memory_order_release);
+    return RLX_OK;
+}
+
+static rlx_status make_pool(const rlx_allocator *allocator, uint32_t threads, rlx_pool **out_pool) {
+    void *memory = NULL;
+    if (allocator == NULL) allocator = rlx_default_allocator();
+    RLX_TRY(rlx_alloc_aligned(allocator, sizeof **out_pool, _Alignof(rlx_pool), &memory));
+    *out_pool = memory;
+    **out_pool = (rlx_pool){.allocator = *allocator, .threads = threads == 0 ? 1 : threads};
+    return RLX_OK;
+}
+
+rlx_status rlx_pool_create_crew(const rlx_allocator *allocator, uint32_t threads,
+                                const rlx_pool_crew *crew, rlx_pool **out_pool) {
+    RLX_TRY(make_pool(allocator, threads, out_pool));
+    (*out_pool)->crew = *crew;
     return RLX_OK;
 }
 
 rlx_status rlx_pool_create(const rlx_allocator *allocator, uint32_t threads, rlx_pool **out_pool) {
     rlx_pool *pool = NULL;
     rlx_status status;
-    void *memory = NULL;
     if (allocator == NULL) allocator = rlx_default_allocator();
-    RLX_TRY(rlx_alloc_aligned(allocator, sizeof *pool, _Alignof(rlx_pool), &memory));
-    pool = memory;
-    *pool = (rlx_pool){.allocator = *allocator, .threads = threads == 0 ? 1 : threads};
+    RLX_TRY(make_pool(allocator, threads, &pool));
     status = rlx_alloc_array(allocator, pool->threads - 1, sizeof *pool->workers,
                              (void **)&pool->workers);
     while (status == RLX_OK && pool->started < pool->threads - 1) {

@@ -5,7 +5,7 @@
  *
  * One job has the workers at a time. A second executable that comes meanwhile does its step alone
  * on its own thread instead of waiting: executables run side by side and the machine is never
- * overbooked. */
+ * overbooked. Where others want the processors too, the caller works alone for a while (pool.c). */
 #ifndef RLX_BACKEND_CPU_POOL_H
 #define RLX_BACKEND_CPU_POOL_H
 
@@ -22,6 +22,18 @@ typedef struct rlx_pool_job {
     int64_t items, chunk; /* chunk >= 1 */
     uint32_t workers;     /* at most so many take part, the caller included; at least 1 */
 } rlx_pool_job;
+
+/* Threads of the caller's own: calls part(context, i) once for every i < count, on any threads and
+ * in any order, and returns when all those calls have returned. */
+typedef struct rlx_pool_crew {
+    void (*run)(void *user, uint32_t count, void (*part)(void *context, uint32_t index),
+                void *context);
+    void *user;
+} rlx_pool_crew;
+
+/* A pool that makes no threads: shared work goes to the crew, `threads` parts at most. */
+RLX_WARN_UNUSED rlx_status rlx_pool_create_crew(const rlx_allocator *allocator, uint32_t threads,
+                                                const rlx_pool_crew *crew, rlx_pool **out_pool);
 
 /* `threads` counts the caller: 1 makes a pool without workers. */
 RLX_WARN_UNUSED rlx_status rlx_pool_create(const rlx_allocator *allocator, uint32_t threads,

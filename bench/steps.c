@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `rlx bench steps`: what a step costs beside its work. Tiny steps (an elementwise op on 8 numbers,
+ * in a chain that nothing fuses) on one thread and on two; a step that is just large enough to be
+ * shared, against half of its time on one thread; and how much two threads get done beside a busy
+ * loop of equal priority, against one thread beside the same loop. Figures of a pair alternate. */
+#include "bench.h"
+#include "ready.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TINY_STEPS = 1000,
+    TINY_RUNS = 20, /* runs of a trial; the best counts */
+    SHARED_STEPS = 100,
+    SHARED_ELEMENTS = 81920, /* a little more than what stays on one thread */
+    CROWD_TRIALS = 9,
+    CROWD_MS = 120
+};
+static const double tolerance = 1.25;
+
+typedef struct bench {
+    FILE *out;
+    bool json, is_judged;
+    int code;
+} bench;
+
+/* Costs: the best and (within the tolerance) the median stay below the limit. */
+static void print_cost(bench *self, const char *name, const rlx_bench_figures *us, double limit) {
+    char full[160];
+    double best = rlx_bench_least(us), median = rlx_bench_median(us);
+    snprintf(full, sizeof full, "%s%s", name, self->is_judged ? "" : " (not judged)");
+    rlx_bench_row(self->out, self->json, full, best, "us", limit);
+    snprintf(full, sizeof full, "%s, median%s", name, self->is_judged ? "" : " (not judged)");
+    rlx_bench_row(self->out, self->json, full, median, "us", limit * tolerance);
+    if (self->is_judged && (best > limit || median > limit * tolerance)) self->code = 1;
+}
+
+/* A chain of `steps` equal nodes. The text is the caller's to free. */
+static char *chain_text(const char *op, const char *shape, uint32_t steps) {
+    size_t bytes = 256 + (size_t)steps * 64, at = 0;
+    char *text = malloc(bytes);
+    if (text == NULL) return NULL;
+    at += (size_t)snprintf(text, bytes, "rlx 1\ninput v0 : f32%s\n", shape);
+    for (uint32_t i = 0; i < steps; i++)
+        at += (size_t)snprintf(text + at, bytes - at, "v%u = %s(v%u)\n", i + 1, op, i);
+    snprintf(text + at, bytes - at, "output v%u\n", steps);
+    return text;
+}
+
+static bool make_chain(ready *self, const char *shape, uint32_t steps, uint32_t threads) {
+    char *text = chain_text("neg", shape, steps);
+    bool is_made = text != NULL && ready_make(self, text, threads, true);
+    free(text);
+    return is_made;
+}
+
+/* The least time of a few runs, per step, in us; negative on failure. */
+static double best_of(ready *self, uint32_t runs, uint32_t steps) {
+    double best = -1;
+    for (uint32_t i = 0; i < runs; i++) {
+        double ns = ready_run(self);
+        if (ns < 0) return -1;
+        if (best < 0 || ns < best) best = ns;
+    }
+    return best * 1e-3 / steps;
+}
+
+static bool measure_tiny(bench *self, ready *one, ready *two) {
+    rlx_bench_figures alone = {.count = 0}, unshared = {.count = 0};
+    for (uint32_t trial = 0; trial < RLX_BENCH_TRIALS; trial++) {
+        double a = best_of(one, TINY_RUNS, TINY_STEPS), b = best_of(two, TINY_RUNS, TINY_STEPS);
+        if (a < 0 || b < 0) return false;
+        alone.items[alone.count++] = a;
+        unshared.items[unshared.count++] = b;
+    }
+    print_cost(self, "tiny step, 1 thread", &alone, 0.15);
+    print_cost(self, "tiny step, 2 threads, not shared", &unshared, 0.2);
+    return true;
+}
+
+static bool measure_shared(bench *self, ready *one, ready *two) {
+    rlx_bench_figures over = {.count = 0}, whole = {.count = 0};
+    for (uint32_t trial = 0; trial < RLX_BENCH_TRIALS; trial++) {
+        double a = best_of(one, 5, SHARED_STEPS), b = best_of(two, 5, SHARED_STEPS);
+        if (a < 0 || b < 0) return false;
+        whole.items[whole.count++] = a;
+        over.items[over.count++] = b - a / 2;
+    }
+    rlx_bench_row(self->out, self->json, "smallest shared step, 1 thread", rlx_bench_least(&whole),
+                  "us", 0);
+    print_cost(self, "shared step, 2 threads, over half of that", &over, 0.8);
+    return true;
+}
+
+/* Something else that wants a processor. */
+static void *be_busy(void *user) {
+    while (atomic_load_explicit((_Atomic int *)user, memory_order_relaxed) == 0) {
+    }
+    return NULL;
+}
+
+/* Runs per second over CROWD_MS; negative on failure. */
+static double rate_of(ready *self) {
+    uint64_t start = rlx_bench_now_ns(), runs = 0, now = start;
+    while (now - start < CROWD_MS * UINT64_C(1000000)) {
+        if (ready_run(self) < 0) return -1;
+        runs++;
+        now = rlx_bench_now_ns();
+    }
+    return (double)runs * 1e9 / (double)(now - start);
+}
+
+static bool crowd_trials(ready *one, ready *two, rlx_bench_figures *a, rlx_bench_figures *b,
+                         rlx_bench_figures *pairs) {
+    for (uint32_t trial = 0; trial < CROWD_TRIALS; trial++) {
+        double x = rate_of(one), y = rate_of(two);
+        if (x < 0 || y < 0) return false;
+        a->items[a->count++] = x;
+        b->items[b->count++] = y;
+        pairs->items[pairs->count++] = y / x;
+    }
+    return true;
+}
+
+static bool measure_crowded(bench *self, ready *one, ready *two, const char *what) {
+    rlx_bench_figures a = {.count = 0}, b = {.count = 0}, pairs = {.count = 0};
+    _Atomic int stop = 0;
+    pthread_t loop;
+    char name[160];
+    if (pthread_create(&loop, NULL, be_busy, &stop) != 0) return false;
+    bool is_done = crowd_trials(one, two, &a, &b, &pairs);
+    atomic_store(&stop, 1);
+    pthread_join(loop, NULL);
+    if (!is_done) return false;
+    double best = rlx_bench_most(&b) / rlx_bench_most(&a), median = rlx_bench_median(&pairs);
+    const char *judged = self->is_judged ? "" : " (not judged)";
+    snprintf(name, sizeof name, "beside a busy loop, 2 threads : 1, %s%s", what, judged);
+    rlx_bench_row(self->out, self->json, name, best, "ratio", 0.9);
+    snprintf(name, sizeof name, "beside a busy loop, 2 threads : 1, %s, median%s", what, judged);
+    rlx_bench_row(self->out, self->json, name, median, "ratio", 0.9 / tolerance);
+    if (self->is_judged && (best < 0.9 || median * tolerance < 0.9)) self->code = 1;
+    return true;
+}
+
+/* A pair of the same chain for one thread and for two. */
+static bool with_pair(bench *self, const char *shape, uint32_t steps,
+                      bool (*measure)(bench *self, ready *one, ready *two, const char *what),
+                      const char *what) {
+    ready one = {0}, two = {0};
+    bool is_done = make_chain(&one, shape, steps, 1) && make_chain(&two, shape, steps, 2) &&
+                   best_of(&one, 3, 1) >= 0 && best_of(&two, 3, 1) >= 0 &&
+                   measure(self, &one, &two, what);
+    ready_free(&one);
+    ready_free(&two);
+    return is_done;
+}
+
+static bool tiny(bench *self, ready *one, ready *two, const char *what) {
+    (void)what;
+    return measure_tiny(self, one, two);
+}
+
+static bool shared(bench *self, ready *one, ready *two, const char *what) {
+    (void)what;
+    return measure_shared(self, one, two);
+}
+
+int rlx_bench_steps(FILE *out, bool json) {
+    bench self = {.out = out, .json = json};
+    char shape[32];
+    double busy = rlx_bench_busy(rlx_bench_threads());
+    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT && rlx_bench_threads() > 1;
+    if (!self.is_judged) fprintf(stderr, "rlx bench: needs two processors of its own to judge\n");
+    rlx_bench_head(out, json);
+    rlx_bench_row(out, json, "busy: processor time not to be had", 100 * busy, "%",
+                  100 * RLX_BENCH_BUSY_LIMIT);
+    snprintf(shape, sizeof shape, "[%d]", SHARED_ELEMENTS);
+    bool is_done = with_pair(&self, "[8]", TINY_STEPS, tiny, NULL) &&
+                   with_pair(&self, shape, SHARED_STEPS, shared, NULL) &&
+                   with_pair(&self, shape, 10, measure_crowded, "small steps") &&
+                   with_pair(&self, "[1048576]", 10, measure_crowded, "large steps");
+    return is_done ? self.code : 1;
+}
