@@ -28,7 +28,8 @@ RLX_API uint32_t rlx_dtype_block_bytes(rlx_dtype dtype);
 /* Bytes of `count` elements; the last block counts whole. RLX_OUT_OF_BOUNDS when it would wrap. */
 RLX_CALL rlx_status rlx_dtype_bytes(rlx_dtype dtype, uint64_t count, uint64_t *out_bytes);
 
-/* Converts `count` elements from f32 into `dtype`, and back. Any alignment. Round to nearest even;
+/* Converts `count` elements from f32 into `dtype`, and back. Any alignment; the two ranges do not
+ * overlap. The same bits on every processor, whatever instructions it has. Round to nearest even;
  * NaN stays NaN (integers: 0; bool: 1); integer targets saturate; bool is 0/1, x != 0. Too large
  * for f16, bf16 or f8e5m2 gives infinity; the f8 kinds without infinity (fn, fnuz) saturate to
  * their largest number, infinity included; fnuz has one NaN (0x80) and no -0. Of a block type,

@@ -2,6 +2,7 @@
 /* Asks cpuid, and xgetbv for the registers that the system saves. */
 #include "base/cpu.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -44,8 +45,16 @@ static uint32_t detect(void) {
 }
 #endif
 
+/* Asked once: cpuid leaves a virtual machine, which takes microseconds. */
 uint32_t rlx_cpu_flags(void) {
-    return detect();
+    static const uint32_t is_known = 1u << 31;
+    static _Atomic uint32_t known;
+    uint32_t flags = atomic_load_explicit(&known, memory_order_relaxed);
+    if (flags == 0) {
+        flags = detect() | is_known; /* by several threads at once, with one result */
+        atomic_store_explicit(&known, flags, memory_order_relaxed);
+    }
+    return flags & ~is_known;
 }
 
 static const struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of dtype rows, the public conversions on raw memory, and access to single elements.
  * Stands at the bottom of the first waist; knows nothing of tensors or graphs. */
+#include "base/cpu.h"
 #include "base/size.h"
 #include "base/thread.h"
 #include "ir/dtype_codec.h"
@@ -21,6 +22,32 @@ static const rlx_dtype_row rows[RLX_DTYPE_COUNT] = {
 
 const rlx_dtype_row *rlx_dtype_row_of(rlx_dtype dtype) {
     return (uint32_t)dtype < RLX_DTYPE_COUNT ? &rows[dtype] : NULL;
+}
+
+#ifdef RLX_CODEC_AVX2
+/* Block types have no codecs of their own. */
+#define AVX2_FLOAT    _avx2
+#define AVX2_SIGNED   _avx2
+#define AVX2_UNSIGNED _avx2
+#define AVX2_BOOL     _avx2
+#define AVX2_BLOCK
+#define JOIN_EXPANDED(a, b) a##b
+#define JOIN(a, b)          JOIN_EXPANDED(a, b)
+static const rlx_dtype_codec avx2_codecs[RLX_DTYPE_COUNT] = {
+#define RLX_DTYPE(upper, lower, block_elements, block_bytes, class) \
+    {JOIN(rlx_decode_##lower, AVX2_##class), JOIN(rlx_encode_##lower, AVX2_##class)},
+#include <rlx/dtypes.def>
+#undef RLX_DTYPE
+};
+#endif
+
+rlx_dtype_codec rlx_dtype_codec_for(rlx_dtype dtype, uint32_t cpu_flags) {
+#ifdef RLX_CODEC_AVX2
+    const uint32_t needed = RLX_CPU_AVX2 | RLX_CPU_F16C;
+    if ((cpu_flags & needed) == needed) return avx2_codecs[dtype];
+#endif
+    (void)cpu_flags;
+    return (rlx_dtype_codec){rows[dtype].decode, rows[dtype].encode};
 }
 
 const char *rlx_dtype_name(rlx_dtype dtype) {
@@ -91,7 +118,7 @@ rlx_status rlx_convert_from_f32(rlx_dtype dtype, void *destination, const float 
     const rlx_dtype_row *row;
     RLX_TRY(check_conversion(dtype, destination, source, count, &row));
     rlx_fp_mode saved = rlx_fp_mode_enter(); /* to nearest even, whatever the caller's rounding */
-    if (count != 0) row->encode(destination, source, count);
+    if (count != 0) rlx_dtype_codec_for(dtype, rlx_cpu_flags()).encode(destination, source, count);
     rlx_fp_mode_leave(saved);
     return RLX_OK;
 }
@@ -101,7 +128,7 @@ rlx_status rlx_convert_to_f32(rlx_dtype dtype, float *destination, const void *s
     const rlx_dtype_row *row;
     RLX_TRY(check_conversion(dtype, destination, source, count, &row));
     rlx_fp_mode saved = rlx_fp_mode_enter();
-    if (count != 0) row->decode(destination, source, count);
+    if (count != 0) rlx_dtype_codec_for(dtype, rlx_cpu_flags()).decode(destination, source, count);
     rlx_fp_mode_leave(saved);
     return RLX_OK;
 }

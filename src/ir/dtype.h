@@ -21,13 +21,20 @@ typedef struct rlx_dtype_row {
     const char *name;
     uint32_t block_elements, block_bytes;
     rlx_dtype_class class_;
-    /* `count` elements (whole blocks) at any alignment, to and from f32. */
+    /* `count` elements (whole blocks) at any alignment, to and from f32, on any processor. */
     void (*decode)(float *destination, const void *source, uint64_t count);
     void (*encode)(void *destination, const float *source, uint64_t count);
 } rlx_dtype_row;
 
 /* NULL for a number that is no dtype. */
 const rlx_dtype_row *rlx_dtype_row_of(rlx_dtype dtype);
+
+/* The same pair for a processor with these rlx_cpu_flag bits: faster, the same bits. */
+typedef struct rlx_dtype_codec {
+    void (*decode)(float *destination, const void *source, uint64_t count);
+    void (*encode)(void *destination, const float *source, uint64_t count);
+} rlx_dtype_codec;
+rlx_dtype_codec rlx_dtype_codec_for(rlx_dtype dtype, uint32_t cpu_flags);
 
 /* Scalar conversions, exact or round to nearest even. */
 float rlx_f16_to_f32(uint16_t bits);
