@@ -19,13 +19,15 @@ typedef struct rlx_plan rlx_plan;
 /* The offset of what has no memory. */
 #define RLX_NO_OFFSET UINT64_MAX
 
-/* Weights, state and scratch make up the arena. SOURCE exists only while a program is created: raw
- * parameters that prepare steps turn into weights. */
+/* Weights, state, scratch and tiles make up the arena. SOURCE exists only while a program is
+ * created: raw parameters that prepare steps turn into weights. TILES has bytes only under a
+ * weights budget: weights on their way from the program file (rlx_plan_stream_weights). */
 typedef enum rlx_segment {
     RLX_SEGMENT_WEIGHTS = 0,
     RLX_SEGMENT_STATE,
     RLX_SEGMENT_SCRATCH,
     RLX_SEGMENT_SOURCE,
+    RLX_SEGMENT_TILES,
     RLX_SEGMENT_COUNT
 } rlx_segment;
 
@@ -56,7 +58,7 @@ RLX_API void rlx_plan_destroy(rlx_plan *plan); /* NULL is allowed */
 RLX_API const char *rlx_plan_target(const rlx_plan *plan);
 /* Exactly the bytes that an executable has mapped. 0 for a number that is no segment. */
 RLX_API uint64_t rlx_plan_segment_bytes(const rlx_plan *plan, rlx_segment segment);
-RLX_API uint64_t rlx_plan_arena_bytes(const rlx_plan *plan); /* weights + state + scratch */
+RLX_API uint64_t rlx_plan_arena_bytes(const rlx_plan *plan); /* weights, state, scratch, tiles */
 /* Slots by number, for walks, and by name: outputs and inputs of the entries first, then values. */
 RLX_API uint32_t rlx_plan_slot_count(const rlx_plan *plan);
 RLX_CALL rlx_status rlx_plan_slot_at(const rlx_plan *plan, uint32_t slot, rlx_slot_info *out_info);
@@ -73,18 +75,71 @@ RLX_API const char *rlx_plan_output_name(const rlx_plan *plan, uint32_t entry, u
 
 /* One step: prepare steps come first, then those of each entry. */
 typedef struct rlx_step_info {
-    uint32_t step;               /* number in the plan */
-    uint32_t entry;              /* RLX_NONE: a prepare step */
-    const char *name;            /* of its first output, or of the node it comes from */
-    const char *kernel, *reason; /* what runs it and why; "" for a jump */
-    rlx_op op;                   /* RLX_OP_NONE: a jump or copy */
-    bool is_host, is_jump;
+    uint32_t step;                    /* number in the plan */
+    uint32_t entry;                   /* RLX_NONE: a prepare step */
+    const char *name;                 /* of its first output, or of the node it comes from */
+    const char *kernel, *reason;      /* what runs it and why; "" for a jump */
+    rlx_op op;                        /* RLX_OP_NONE: a jump or copy */
+    bool is_host, is_jump, is_stream; /* stream: begins or awaits the read of a weight tile */
     uint32_t input_count, output_count;
     const uint32_t *inputs, *outputs; /* slots, or RLX_NONE */
     uint64_t flops, bytes; /* operations as the target counts them; bytes of all operands */
 } rlx_step_info;
 RLX_API uint32_t rlx_plan_step_count(const rlx_plan *plan);
 RLX_CALL rlx_status rlx_plan_step_at(const rlx_plan *plan, uint32_t step, rlx_step_info *out_info);
+
+/* Splits the weights for a budget: what fits stays resident (mapped from the program file), the
+ * rest becomes tiles that are read from the file while earlier steps compute. Resident weights and
+ * tiles together are at most `budget_bytes`; prepare steps are gone afterwards, because only a
+ * saved program has weights to read. A budget that holds all weights changes nothing.
+ * docs/streaming.md says how the split is made. Call it before the plan is shared with anybody; on
+ * failure the plan is as it was. RLX_DOES_NOT_FIT: a step reads more weights at once than the
+ * budget has (the largest tile; detail.bytes and detail.limit have both numbers);
+ * RLX_INVALID_ARGUMENT: it is split already; RLX_OUT_OF_MEMORY. */
+RLX_CALL rlx_status rlx_plan_stream_weights(rlx_plan *plan, uint64_t budget_bytes);
+
+/* The split as a whole. Without one everything is resident and the budget is 0. */
+typedef struct rlx_stream_info {
+    uint64_t budget_bytes;
+    uint64_t weights_bytes;  /* of the program file */
+    uint64_t resident_bytes; /* mapped, in whole pages of the file */
+    uint64_t tiles_bytes;    /* memory of the tiles */
+    uint64_t largest_tile;   /* most bytes of weights that have to be there at once for a step */
+    uint32_t tile_count;     /* reads, of all entries */
+    uint32_t weight_count;   /* rows of rlx_plan_weight_at */
+} rlx_stream_info;
+RLX_CALL rlx_status rlx_plan_stream_info(const rlx_plan *plan, rlx_stream_info *out_info);
+
+/* What one run of an entry reads. Both branches of an `if` count; a loop counts once here. */
+typedef struct rlx_stream_entry_info {
+    uint32_t read_count;
+    uint64_t read_bytes;
+    uint64_t loop_bytes; /* of those, read in each round of a loop */
+} rlx_stream_entry_info;
+RLX_CALL rlx_status rlx_plan_stream_entry(const rlx_plan *plan, uint32_t entry,
+                                          rlx_stream_entry_info *out_info);
+
+/* One tile: read at `read_step`, there from `wait_step` on, used for the last time at `last_step`.
+ */
+typedef struct rlx_tile_info {
+    uint32_t entry;
+    uint32_t read_step, wait_step, last_step; /* numbers in the plan */
+    uint64_t offset;                          /* in TILES */
+    uint64_t source_offset;                   /* in the weights of the program file */
+    uint64_t bytes;
+} rlx_tile_info;
+RLX_CALL rlx_status rlx_plan_tile_at(const rlx_plan *plan, uint32_t tile, rlx_tile_info *out_info);
+
+/* A tensor of the weights and what became of it. */
+typedef struct rlx_weight_info {
+    const char *name;
+    uint64_t bytes;
+    uint32_t use_count;  /* steps that read it */
+    uint32_t read_count; /* in one run of the entry that reads it most often; 0: resident */
+    bool is_pinned;      /* resident because it would be read more than once per run */
+} rlx_weight_info;
+RLX_CALL rlx_status rlx_plan_weight_at(const rlx_plan *plan, uint32_t index,
+                                       rlx_weight_info *out_info);
 
 /* Proves the plan: no two live slots overlap, everything aligned and inside its segment, operands
  * in range, types by the ops' shape rules, jumps inside their entry. Independent of the code that

@@ -19,6 +19,9 @@ typedef struct rlx_program_options {
      * them; false cancels (RLX_CANCELLED). May be NULL. */
     bool (*progress)(void *user, uint64_t done_bytes, uint64_t total_bytes);
     void *user;
+    /* rlx_program_load: weights take at most so many bytes of memory; 0: as many as they have. What
+     * does not fit is read from the file during each run (rlx_plan_stream_weights). */
+    uint64_t weights_budget;
 } rlx_program_options;
 
 /* Reads the weights and runs the prepare steps. `plan` is consumed; `device` is retained; `options`
@@ -34,7 +37,7 @@ RLX_API void rlx_program_release(rlx_program *program); /* NULL is allowed */
 /* Borrowed as long as the program lives. */
 RLX_API const rlx_plan *rlx_program_plan(const rlx_program *program);
 RLX_API rlx_device *rlx_program_device(const rlx_program *program);
-/* Bytes of weights in memory, and whether they are a mapped file. */
+/* Bytes of weights in memory (tiles not counted), and whether they are a mapped file. */
 RLX_API uint64_t rlx_program_weights_bytes(const rlx_program *program);
 RLX_API bool rlx_program_is_mapped(const rlx_program *program);
 
@@ -66,6 +69,10 @@ RLX_CALL rlx_status rlx_program_save(const rlx_program *program, const char *pat
  * and then nothing is left. `options` may be NULL. */
 RLX_CALL rlx_status rlx_program_save_watched(const rlx_program *program, const char *path,
                                              const rlx_program_options *options);
+/* Maps a saved program. With options->weights_budget, executables of it read the rest of the
+ * weights while they run, each by an engine of its own; the file must stay as it is. Errors are
+ * those of reading the plan (RLX_PARSE, RLX_UNSUPPORTED, RLX_INVALID_PLAN, RLX_MISMATCH, RLX_IO),
+ * and RLX_DOES_NOT_FIT for a budget smaller than the largest tile. */
 RLX_CALL rlx_status rlx_program_load(rlx_device *device, const char *path,
                                      const rlx_program_options *options, rlx_program **out_program);
 

@@ -45,7 +45,8 @@ bool rlx_arena_has_slot(const rlx_arena *arena, uint32_t slot) {
     return rlx_arena_find(arena, slot, &found);
 }
 
-/* Where a segment starts in the one offset space. SOURCE comes last, and only while it is there. */
+/* Where a segment starts in the one offset space. SOURCE is there only while a program is made, and
+ * then without tiles. */
 static uint64_t segment_start(const rlx_arena *arena, rlx_segment segment) {
     uint64_t start = 0;
     for (uint32_t i = 0; i < (uint32_t)segment; i++)
@@ -79,7 +80,9 @@ uint64_t rlx_arena_slot_elements(const rlx_arena *arena, uint32_t slot) {
 }
 
 uint64_t rlx_arena_bytes(const rlx_arena *arena) {
-    return arena == NULL ? 0 : segment_start(arena, RLX_SEGMENT_SOURCE);
+    return arena == NULL
+               ? 0
+               : segment_start(arena, RLX_SEGMENT_COUNT) - arena->bytes[RLX_SEGMENT_SOURCE];
 }
 
 uint64_t rlx_arena_segment_bytes(const rlx_arena *arena, rlx_segment segment) {

@@ -19,7 +19,8 @@ typedef struct rlx_arena_memory {
 
 /* The segments of an executable, and those of prepare steps. */
 enum {
-    RLX_SEGMENTS_RUN = 1 << RLX_SEGMENT_WEIGHTS | 1 << RLX_SEGMENT_STATE | 1 << RLX_SEGMENT_SCRATCH,
+    RLX_SEGMENTS_RUN = 1 << RLX_SEGMENT_WEIGHTS | 1 << RLX_SEGMENT_STATE |
+                       1 << RLX_SEGMENT_SCRATCH | 1 << RLX_SEGMENT_TILES,
     RLX_SEGMENTS_PREPARE = 1 << RLX_SEGMENT_WEIGHTS | 1 << RLX_SEGMENT_SOURCE
 };
 

@@ -146,7 +146,8 @@ rlx_status rlx_arena_copy_to(rlx_arena *arena, rlx_arena *destination) {
 static rlx_status read_space(rlx_arena *arena, uint64_t offset, uint8_t *destination,
                              uint64_t bytes) {
     uint64_t start = 0;
-    for (uint32_t i = 0; i < RLX_SEGMENT_SOURCE && bytes != 0; i++) {
+    for (uint32_t i = 0; i < RLX_SEGMENT_COUNT && bytes != 0; i++) {
+        if (i == RLX_SEGMENT_SOURCE) continue;
         uint64_t end = start + arena->bytes[i];
         if (offset < end) {
             uint64_t now = end - offset < bytes ? end - offset : bytes;

@@ -6,13 +6,15 @@
 
 #include <string.h>
 
+enum { TILE_ALIGNMENT = 4096 }; /* what reads past the page cache want */
+
 typedef struct host_arena {
     rlx_arena base;
     void *owned[RLX_SEGMENT_COUNT]; /* owned; NULL where memory was given */
 } host_arena;
 
 static const char *const segment_names[RLX_SEGMENT_COUNT] = {"weights", "state", "scratch",
-                                                             "source"};
+                                                             "source", "tiles"};
 
 static uint8_t *at(const rlx_arena *base, rlx_segment segment, uint64_t offset) {
     return (uint8_t *)base->address[segment] + offset;
@@ -87,10 +89,12 @@ static rlx_status take_segment(host_arena *self, const rlx_arena_request *reques
     uint64_t alignment = request->plan->alignment;
     bool is_given = memory.address != NULL;
     if (alignment < RLX_PLAN_ALIGNMENT) alignment = RLX_PLAN_ALIGNMENT;
+    if (segment == RLX_SEGMENT_TILES && alignment < TILE_ALIGNMENT) alignment = TILE_ALIGNMENT;
     self->base.is_present[segment] = true;
     self->base.bytes[segment] = request->plan->segment_bytes[segment];
     self->base.is_writable[segment] =
-        segment != RLX_SEGMENT_WEIGHTS || !is_given || request->weights_writable;
+        segment != RLX_SEGMENT_TILES &&
+        (segment != RLX_SEGMENT_WEIGHTS || !is_given || request->weights_writable);
     if (is_given) {
         RLX_TRY(take_given(self, segment, memory, alignment));
         if (segment == RLX_SEGMENT_WEIGHTS) return RLX_OK;
@@ -123,9 +127,10 @@ rlx_status rlx_arena_create_host(const rlx_arena_request *request, const char *d
         }
     }
     rlx_log(RLX_LOG_INFO,
-            "arena on %s: weights %" PRIu64 ", state %" PRIu64 ", scratch %" PRIu64 " bytes",
+            "arena on %s: weights %" PRIu64 ", state %" PRIu64 ", scratch %" PRIu64
+            ", tiles %" PRIu64 " bytes",
             device, self->base.bytes[RLX_SEGMENT_WEIGHTS], self->base.bytes[RLX_SEGMENT_STATE],
-            self->base.bytes[RLX_SEGMENT_SCRATCH]);
+            self->base.bytes[RLX_SEGMENT_SCRATCH], self->base.bytes[RLX_SEGMENT_TILES]);
     *out_arena = &self->base;
     return RLX_OK;
 }

@@ -290,7 +290,7 @@ static void code_head(codec *c, rlx_plan *plan) {
     code_text(c, &plan->target);
     code_u32(c, &plan->workers);
     code_u64(c, &plan->alignment);
-    for (uint32_t i = 0; i < RLX_SEGMENT_COUNT; i++)
+    for (uint32_t i = 0; i < RLX_FILE_SEGMENTS; i++)
         code_u64(c, &plan->segment_bytes[i]);
     code_u64(c, &plan->state_hash);
     code_u32(c, &plan->prepare_count);

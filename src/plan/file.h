@@ -19,6 +19,7 @@ enum {
     RLX_FILE_HEADER_BYTES = 256,
     RLX_FILE_PAGE_BYTES = 65536,
     RLX_FILE_TARGET_BYTES = 64, /* of the name, its zero included */
+    RLX_FILE_SEGMENTS = 4,      /* up to SOURCE: a saved plan has no tiles */
     RLX_FILE_PACKINGS = 16      /* layout ids other than 0 that a plan may use */
 };
 

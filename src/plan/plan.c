@@ -34,6 +34,9 @@ void rlx_plan_destroy(rlx_plan *plan) {
     rlx_vec_free(allocator, &plan->ports);
     rlx_vec_free(allocator, &plan->entries);
     rlx_vec_free(allocator, &plan->sources);
+    rlx_vec_free(allocator, &plan->stream.tiles);
+    rlx_vec_free(allocator, &plan->stream.pieces);
+    rlx_vec_free(allocator, &plan->stream.weights);
     rlx_scratch_reset(&plan->memory);
     rlx_free(allocator, plan);
 }
@@ -185,6 +188,7 @@ rlx_status rlx_plan_step_at(const rlx_plan *plan, uint32_t step, rlx_step_info *
                                 .op = has_op ? row->op : RLX_OP_NONE,
                                 .is_host = row->kind == RLX_STEP_HOST,
                                 .is_jump = row->kind == RLX_STEP_JUMP,
+                                .is_stream = row->kind == RLX_STEP_STREAM,
                                 .input_count = row->input_count,
                                 .output_count = row->output_count,
                                 .flops = row->flops,

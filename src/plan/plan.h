@@ -50,7 +50,7 @@ typedef enum rlx_step_kind {
     RLX_STEP_HOST, /* a kernel without device code: scalar C on mapped memory */
     RLX_STEP_JUMP,
     RLX_STEP_COLLECTIVE,
-    RLX_STEP_STREAM,
+    RLX_STEP_STREAM, /* read: one output, the tile's slot; wait: the same slot as input */
     RLX_STEP_KIND_COUNT
 } rlx_step_kind;
 
@@ -67,7 +67,7 @@ typedef struct rlx_plan_step {
     uint64_t workspace_bytes;                        /* per worker */
     /* Jump: to step `target` when the bool at slot `condition` equals jump_if (RLX_NONE: always).
      * With a fault_code it does not jump: the run fails with that fault and the i64 at `value`. */
-    uint32_t target, condition, jump_if, fault_code, value;
+    uint32_t target, condition, jump_if, fault_code, value; /* stream: target is the tile */
     uint64_t flops, bytes; /* for profiles and for cutting stretches */
 } rlx_plan_step;
 
@@ -100,6 +100,38 @@ typedef struct rlx_plan_source {
     bool is_constant;
 } rlx_plan_source;
 
+/* Under a weights budget (all zero without one). A weight tile is a range of the program file's
+ * weights that a stream step reads into a buffer of segment TILES, which lives from the read to the
+ * last use. */
+typedef struct rlx_plan_tile {
+    uint32_t slot; /* u8[bytes]: the whole tile */
+    uint32_t read_step, wait_step;
+    uint64_t source_offset, bytes; /* in the weights of the program file */
+} rlx_plan_tile;
+
+/* A range of the program file's weights that stays mapped, and where it is in segment WEIGHTS. In
+ * order of both, one behind the other, in whole pages of the file. */
+typedef struct rlx_plan_piece {
+    uint64_t source_offset, offset, bytes;
+} rlx_plan_piece;
+
+/* What became of a tensor, for reports. */
+typedef struct rlx_plan_weight {
+    const char *name;
+    uint64_t bytes;
+    uint32_t use_count, read_count; /* see rlx_weight_info */
+    bool is_pinned;
+} rlx_plan_weight;
+
+typedef struct rlx_plan_stream {
+    uint64_t budget;       /* 0: everything is resident */
+    uint64_t source_bytes; /* weights of the program file */
+    uint64_t largest_tile;
+    RLX_VEC(rlx_plan_tile) tiles;
+    RLX_VEC(rlx_plan_piece) pieces;
+    RLX_VEC(rlx_plan_weight) weights;
+} rlx_plan_stream;
+
 struct rlx_plan {
     rlx_allocator hook;             /* a copy of the caller's */
     const rlx_allocator *allocator; /* &hook */
@@ -121,7 +153,13 @@ struct rlx_plan {
     RLX_VEC(rlx_plan_port) ports;
     RLX_VEC(rlx_plan_entry) entries;
     RLX_VEC(rlx_plan_source) sources;
+    rlx_plan_stream stream; /* never in a file: made when a program is loaded under a budget */
 };
+
+/* The weights are split: some are read from the file. */
+static inline bool rlx_plan_is_streamed(const rlx_plan *plan) {
+    return plan->stream.budget != 0;
+}
 
 RLX_WARN_UNUSED rlx_status rlx_plan_create(const rlx_allocator *allocator, rlx_plan **out_plan);
 

@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 
 static const char *const segment_names[RLX_SEGMENT_COUNT] = {"weights", "state", "scratch",
-                                                             "source"};
+                                                             "source", "tiles"};
 static const char *const kind_names[] = {"input", "parameter", "constant", "state", "temporary"};
 
 typedef struct plan_printer {
@@ -115,6 +115,17 @@ static void print_jump(plan_printer *p, const rlx_plan_step *step) {
     print_slot_name(p, step->condition);
 }
 
+static void print_stream(plan_printer *p, const rlx_plan_step *step) {
+    print_operands(p, step->operands_at, 1);
+    if (step->input_count != 0 || step->target >= p->plan->stream.tiles.count) {
+        PRINT(p, " is there");
+        return;
+    }
+    const rlx_plan_tile *tile = &p->plan->stream.tiles.items[step->target];
+    PRINT(p, " = read of %" PRIu64 " bytes at %" PRIu64 " of the file's weights", tile->bytes,
+          tile->source_offset);
+}
+
 static void print_op(plan_printer *p, const rlx_plan_step *step) {
     print_operands(p, step->operands_at + step->input_count, step->output_count);
     if (step->kind == RLX_STEP_COPY) {
@@ -142,6 +153,8 @@ static void print_step(plan_printer *p, uint32_t index) {
     PRINT(p, "  %u ", index);
     if (step->kind == RLX_STEP_JUMP) {
         print_jump(p, step);
+    } else if (step->kind == RLX_STEP_STREAM) {
+        print_stream(p, step);
     } else {
         print_op(p, step);
     }
@@ -167,9 +180,10 @@ static void print_steps(plan_printer *p, uint32_t step, uint32_t step_count, uin
             left = plan->stretches.items[stretch].step_count;
             PRINT(p, " stretch %u\n", stretch++);
         } else if (left == 0) {
-            PRINT(p, kind == RLX_STEP_HOST   ? " host\n"
-                     : kind == RLX_STEP_JUMP ? " control\n"
-                                             : " other\n");
+            PRINT(p, kind == RLX_STEP_HOST     ? " host\n"
+                     : kind == RLX_STEP_JUMP   ? " control\n"
+                     : kind == RLX_STEP_STREAM ? " stream\n"
+                                               : " other\n");
         }
         print_step(p, step);
         if (left != 0) left--;
@@ -249,8 +263,10 @@ static void print_plan(plan_printer *p) {
     print_words(p, plan->target);
     PRINT(p, ": %u worker%s, aligned to %" PRIu64 "\n", plan->workers,
           plan->workers == 1 ? "" : "s", plan->alignment);
-    for (uint32_t i = 0; i < RLX_SEGMENT_COUNT; i++)
+    for (uint32_t i = 0; i < RLX_SEGMENT_COUNT; i++) {
+        if (i == RLX_SEGMENT_TILES && !rlx_plan_is_streamed(plan)) continue;
         PRINT(p, "%s%s %" PRIu64, i == 0 ? " " : ", ", segment_names[i], plan->segment_bytes[i]);
+    }
     PRINT(p, "\n shared\n");
     print_slots(p, RLX_NONE);
     if (plan->sources.count != 0) PRINT(p, " sources\n");

@@ -13,7 +13,7 @@ uint64_t rlx_plan_segment_bytes(const rlx_plan *plan, rlx_segment segment) {
 
 uint64_t rlx_plan_arena_bytes(const rlx_plan *plan) {
     return plan->segment_bytes[RLX_SEGMENT_WEIGHTS] + plan->segment_bytes[RLX_SEGMENT_STATE] +
-           plan->segment_bytes[RLX_SEGMENT_SCRATCH];
+           plan->segment_bytes[RLX_SEGMENT_SCRATCH] + plan->segment_bytes[RLX_SEGMENT_TILES];
 }
 
 uint32_t rlx_plan_slot_count(const rlx_plan *plan) {

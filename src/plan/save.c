@@ -133,6 +133,10 @@ rlx_status rlx_plan_save_stream(const rlx_plan *plan, rlx_weights_read read, voi
     if (plan == NULL || read == NULL || path == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
     }
+    if (rlx_plan_is_streamed(plan)) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT,
+                        "%s: a plan under a weights budget lacks weights and is not saved", path);
+    }
     RLX_TRY(rlx_plan_verify(plan));
     rlx_text section = {.allocator = plan->allocator};
     rlx_plan_encode(plan, &section);

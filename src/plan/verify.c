@@ -226,11 +226,13 @@ static rlx_status check_all(plan_check *check) {
     RLX_TRY(plan_check_buffers(check));
     RLX_TRY(plan_check_slots(check));
     RLX_TRY(plan_check_overlap(check));
+    RLX_TRY(plan_check_tiles(check));
     RLX_TRY(check_range(check, RLX_PLAN_PREPARE));
     for (uint32_t i = 0; i < plan->entries.count; i++) {
         RLX_TRY_WITH(check_range(check, i), "entry %u '%.80s'", i, plan->entries.items[i].name);
     }
     RLX_TRY(plan_check_loops(check));
+    RLX_TRY(plan_check_stream_order(check));
     RLX_TRY(check_sources(check));
     if (plan->state_hash != rlx_plan_state_hash(plan)) {
         return INVALID_PLAN("state hash %016" PRIx64 ", expected %016" PRIx64, plan->state_hash,

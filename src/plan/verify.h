@@ -15,6 +15,7 @@ typedef struct plan_check {
     uint8_t *is_written;  /* per buffer: a step writes it */
     uint32_t *loop_ends;  /* per step + 1: the last jump back to it, or 0 */
     uint32_t *loop_heads; /* per step: where it jumps back to, or RLX_NONE */
+    uint32_t *tile_of;    /* per buffer: the tile that it is, or RLX_NONE */
     bool has_loops;
     struct rlx_type *types; /* room for the types of one step's operands */
     const struct rlx_type **inputs;
@@ -55,5 +56,15 @@ RLX_WARN_UNUSED rlx_status plan_use_buffer(plan_check *check, const step_range *
 RLX_WARN_UNUSED rlx_status plan_check_ports(plan_check *check, const step_range *range);
 /* After every step was seen: what lives across a jump back lives through the whole loop. */
 RLX_WARN_UNUSED rlx_status plan_check_loops(plan_check *check);
+
+/* verify_stream.c: tiles of weights that are read during a run. First the tables, then each stream
+ * step, each use of a tile, and at last what jumps may do to their order. */
+RLX_WARN_UNUSED rlx_status plan_check_tiles(plan_check *check);
+RLX_WARN_UNUSED rlx_status plan_check_stream_step(plan_check *check, const step_range *range,
+                                                  const rlx_plan_step *step, uint32_t index,
+                                                  const uint32_t *operands);
+RLX_WARN_UNUSED rlx_status plan_check_tile_use(const plan_check *check, uint32_t buffer,
+                                               uint32_t step);
+RLX_WARN_UNUSED rlx_status plan_check_stream_order(plan_check *check);
 
 #endif

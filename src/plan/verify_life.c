@@ -14,6 +14,7 @@ rlx_status plan_use_buffer(plan_check *check, const step_range *range, uint32_t 
         return INVALID_PLAN("buffer %u lives [%u, %u], not at step %u", buffer, used->first_step,
                             used->last_step, step);
     }
+    RLX_TRY(plan_check_tile_use(check, buffer, step));
     if (!check->is_used[buffer]) {
         check->is_used[buffer] = 1;
         if (!is_write) check->is_carried[buffer] = 1;
@@ -64,7 +65,8 @@ static rlx_status check_port(plan_check *check, const step_range *range, const r
     const rlx_plan_slot *slot = &check->plan->slots.items[port->slot];
     uint32_t segment = check->plan->buffers.items[slot->buffer].segment;
     if (!plan_slot_is_plain(slot)) return INVALID_PLAN("it is not plain");
-    if (segment == RLX_SEGMENT_SOURCE || (is_input && segment == RLX_SEGMENT_WEIGHTS)) {
+    if (segment == RLX_SEGMENT_SOURCE || segment == RLX_SEGMENT_TILES ||
+        (is_input && segment == RLX_SEGMENT_WEIGHTS)) {
         return INVALID_PLAN("it lies in segment %u", segment);
     }
     RLX_TRY(check_alive(check, range, slot->buffer, is_input, !is_input));

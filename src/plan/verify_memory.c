@@ -24,6 +24,9 @@ static rlx_status check_owner(const rlx_plan *plan, const rlx_plan_buffer *buffe
     case RLX_SEGMENT_SCRATCH:
         if (is_prepare) return INVALID_PLAN("prepare steps have no scratch");
         break;
+    case RLX_SEGMENT_TILES:
+        if (is_shared || is_prepare) return INVALID_PLAN("a tile belongs to an entry");
+        break;
     default:
         if (!is_shared && !is_prepare) return INVALID_PLAN("an entry has no source segment");
     }

@@ -255,6 +255,8 @@ static rlx_status check_segment(const plan_check *check, const step_range *range
     bool is_allowed;
     if (range->entry == RLX_PLAN_PREPARE) {
         is_allowed = segment == RLX_SEGMENT_WEIGHTS || segment == RLX_SEGMENT_SOURCE;
+    } else if (step->kind == RLX_STEP_STREAM) {
+        is_allowed = segment == RLX_SEGMENT_TILES;
     } else if (is_output) {
         bool writes_state = step->kind == RLX_STEP_COPY || step->op == RLX_OP_STATE_WRITE;
         is_allowed =
@@ -416,6 +418,9 @@ static rlx_status check_step(plan_check *check, const step_range *range, uint32_
         break;
     case RLX_STEP_JUMP:
         RLX_TRY(check_jump(check, range, step, index));
+        break;
+    case RLX_STEP_STREAM:
+        RLX_TRY(plan_check_stream_step(check, range, step, index, operands));
         break;
     default:
         return INVALID_PLAN("steps of kind %u are not known", step->kind);
