@@ -54,6 +54,34 @@ rlx_status rlx_file_map_open(const char *path, rlx_file_map *out_map) {
     return status;
 }
 
+/* Address space for all, then each range over its part of it. */
+rlx_status rlx_file_map_ranges(int descriptor, const char *path, const rlx_file_range *ranges,
+                               uint32_t count, rlx_file_map *out_map) {
+    rlx_file_map map = {0};
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; i++)
+        map.bytes += ranges[i].bytes;
+    if (map.bytes == 0) return RLX_OK;
+    if (map.bytes > PTRDIFF_MAX) {
+        return RLX_FAIL(RLX_IO, "%s: %" PRIu64 " bytes are too many to map", path, map.bytes);
+    }
+    uint8_t *data = mmap(NULL, (size_t)map.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return system_failure(path, "map", errno);
+    map.data = data;
+    for (uint32_t i = 0; i < count; i++) {
+        void *placed = mmap(data + at, (size_t)ranges[i].bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED,
+                            descriptor, (off_t)ranges[i].offset);
+        if (placed == MAP_FAILED) {
+            rlx_status status = system_failure(path, "map", errno);
+            rlx_file_map_close(&map);
+            return status;
+        }
+        at += ranges[i].bytes;
+    }
+    *out_map = map;
+    return RLX_OK;
+}
+
 void rlx_file_map_close(rlx_file_map *map) {
     /* The bytes are const for readers; munmap wants the same address back. */
     if (map->data != NULL) munmap((void *)(uintptr_t)map->data, (size_t)map->bytes);

@@ -12,6 +12,14 @@ typedef struct rlx_file_map {
     uint64_t bytes;
 } rlx_file_map;
 RLX_WARN_UNUSED rlx_status rlx_file_map_open(const char *path, rlx_file_map *out_map);
+/* Ranges of an open file, mapped one behind the other: offsets are multiples of the system's page
+ * size, and so are sizes but for the last. Nothing else of the file is mapped. */
+typedef struct rlx_file_range {
+    uint64_t offset, bytes;
+} rlx_file_range;
+RLX_WARN_UNUSED rlx_status rlx_file_map_ranges(int descriptor, const char *path,
+                                               const rlx_file_range *ranges, uint32_t count,
+                                               rlx_file_map *out_map);
 void rlx_file_map_close(rlx_file_map *map); /* zeroed struct is fine */
 
 /* Reads exactly [offset, offset + bytes) into memory; a shorter file is RLX_IO. */

@@ -43,6 +43,7 @@ static rlx_status make_tables(rlx_exec *exec) {
     RLX_TRY(rlx_scratch_array(&exec->memory, ports, sizeof(bool), (void **)&exec->is_set));
     RLX_TRY(rlx_scratch_array(&exec->memory, ports, sizeof(bool), (void **)&exec->is_lost));
     RLX_TRY(rlx_exec_prepare_items(exec));
+    RLX_TRY(rlx_exec_prepare_streams(exec));
     if (exec->options.poison) RLX_TRY(rlx_exec_prepare_poison(exec));
     if (exec->options.profile) RLX_TRY(rlx_exec_prepare_profile(exec));
     return RLX_OK;
@@ -92,6 +93,7 @@ void rlx_exec_destroy(rlx_exec *exec) {
     rlx_allocator allocator;
     if (exec == NULL) return;
     allocator = exec->allocator;
+    rlx_exec_destroy_streams(exec); /* first: its reads write into the arena */
     for (uint32_t i = 0; i < exec->item_count; i++)
         rlx_stream_release(exec->stream, exec->items[i].stretch);
     rlx_stream_destroy(exec->stream);

@@ -9,8 +9,8 @@
 
 #include <rlx/exec.h>
 
-/* One thing to do: a stretch for the device, a host step, or a jump. In order of the plan's steps;
- * prepare steps have none. */
+/* One thing to do: a stretch for the device, a host step, a jump, or a read of weights. In order of
+ * the plan's steps; prepare steps have none. */
 typedef struct rlx_exec_item {
     uint32_t kind; /* rlx_step_kind of its first step */
     uint32_t first_step, step_count;
@@ -48,6 +48,8 @@ struct rlx_exec {
     uint32_t input_entry; /* whose inputs are being set; RLX_NONE: nobody's yet */
     uint32_t ran_entry;   /* whose outputs are there; RLX_NONE: nobody's */
 
+    struct rlx_exec_streams *streams; /* in `memory`; NULL: no weight is read during runs */
+
     uint32_t *poison_at; /* per plan step + 1: where its buffers start in poison_list */
     uint32_t *poison_list;
 
@@ -80,5 +82,14 @@ RLX_WARN_UNUSED rlx_status rlx_exec_poison_step(rlx_exec *exec, uint32_t step);
 /* profile.c: tables, and noting times. */
 RLX_WARN_UNUSED rlx_status rlx_exec_prepare_profile(rlx_exec *exec);
 void rlx_exec_note_times(rlx_exec *exec, const rlx_exec_item *item);
+void rlx_exec_note_time(rlx_exec *exec, uint32_t step, rlx_step_time time);
+/* streams.c: reads of weights during a run. Begin before the first step; a step that waits gives up
+ * after `timeout_ns` with *out_done false; drain after a run that failed. */
+RLX_WARN_UNUSED rlx_status rlx_exec_prepare_streams(rlx_exec *exec);
+void rlx_exec_destroy_streams(rlx_exec *exec);
+RLX_WARN_UNUSED rlx_status rlx_exec_begin_streams(rlx_exec *exec);
+RLX_WARN_UNUSED rlx_status rlx_exec_stream_step(rlx_exec *exec, uint32_t step, uint64_t timeout_ns,
+                                                bool *out_done);
+void rlx_exec_drain_streams(rlx_exec *exec);
 
 #endif

@@ -28,6 +28,7 @@ static void keep_ports(const rlx_plan *plan, bool *is_kept) {
 
 static bool dies(const rlx_plan *plan, const bool *is_kept, uint32_t buffer) {
     const rlx_plan_buffer *row = &plan->buffers.items[buffer];
+    if (row->segment == RLX_SEGMENT_TILES) return true;
     return !is_kept[buffer] && row->segment == RLX_SEGMENT_SCRATCH &&
            row->entry < plan->entries.count && plan->entries.items[row->entry].step_count != 0 &&
            row->offset >= RLX_FAULT_BYTES;

@@ -44,7 +44,7 @@ rlx_status rlx_exec_prepare_profile(rlx_exec *exec) {
     return RLX_OK;
 }
 
-static void note(rlx_exec *exec, uint32_t step, rlx_step_time time) {
+void rlx_exec_note_time(rlx_exec *exec, uint32_t step, rlx_step_time time) {
     rlx_step_profile *row = &exec->profile[step];
     uint64_t ns = time.end_ns - time.start_ns;
     if (row->runs == 0 || ns < row->least_ns) row->least_ns = ns;
@@ -59,7 +59,7 @@ static void note(rlx_exec *exec, uint32_t step, rlx_step_time time) {
 
 void rlx_exec_note_times(rlx_exec *exec, const rlx_exec_item *item) {
     for (uint32_t i = 0; i < item->step_count; i++)
-        note(exec, item->first_step + i, exec->times[i]);
+        rlx_exec_note_time(exec, item->first_step + i, exec->times[i]);
 }
 
 const rlx_step_profile *rlx_exec_profile(const rlx_exec *exec, uint32_t *out_count) {
@@ -91,14 +91,21 @@ static void print_string(rlx_text *text, const char *string) {
     rlx_text_append(text, "\"", 1);
 }
 
+static const char *category(const rlx_plan_step *step) {
+    if (step->kind == RLX_STEP_COPY) return "copy";
+    if (step->kind != RLX_STEP_STREAM) return rlx_op_name(step->op);
+    return step->output_count != 0 ? "read" : "wait";
+}
+
+/* Reads of weights have a line of their own: they run beside the steps. */
 static void print_event(rlx_text *text, const rlx_plan *plan, const rlx_trace_event *event,
                         uint64_t zero_ns) {
     const rlx_plan_step *step = &plan->steps.items[event->step];
     rlx_text_printf(text, "{\"name\":");
     print_string(text, step->name);
     rlx_text_printf(
-        text, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":%.3f,\"dur\":%.3f",
-        step->kind == RLX_STEP_COPY ? "copy" : rlx_op_name(step->op),
+        text, ",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f",
+        category(step), step->kind == RLX_STEP_STREAM && step->output_count != 0 ? 2 : 1,
         (double)(event->start_ns - zero_ns) / 1e3, (double)(event->end_ns - event->start_ns) / 1e3);
     rlx_text_printf(text, ",\"args\":{\"step\":%u,\"kernel\":", event->step);
     print_string(text, step->kernel);

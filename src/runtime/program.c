@@ -4,6 +4,8 @@
 
 #include "base/options.h"
 
+#include <rlx/copy.h>
+
 #include <string.h>
 
 /* "cpu/avx512" and "cpu/scalar" are of one kind: scalar C can run every plan of its kind. */
@@ -52,6 +54,10 @@ rlx_status rlx_program_create(rlx_device *device, rlx_plan *plan,
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "device, plan or out_program is NULL");
     }
     RLX_TRY(rlx_options_read(options, sizeof full, "program", &full));
+    if (full.weights_budget != 0 || rlx_plan_is_streamed(plan)) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "a weights budget needs a saved program: weights are read "
+                                         "from its file (rlx_program_load)");
+    }
     RLX_TRY(rlx_program_check(device, plan));
     RLX_TRY(rlx_program_new(device, &full, &program));
     program->plan = plan;
@@ -78,6 +84,7 @@ void rlx_program_release(rlx_program *program) {
     rlx_plan_destroy(program->plan);
     rlx_free(&allocator, program->owned);
     rlx_file_map_close(&program->map);
+    rlx_copy_file_close(program->file);
     rlx_device_release(program->device);
     rlx_free(&allocator, program);
 }
@@ -95,7 +102,7 @@ uint64_t rlx_program_weights_bytes(const rlx_program *program) {
 }
 
 bool rlx_program_is_mapped(const rlx_program *program) {
-    return program->map.data != NULL;
+    return program->map.data != NULL || program->file != NULL;
 }
 
 static rlx_status check_entry(const rlx_program *program, uint32_t entry) {

@@ -15,7 +15,10 @@ struct rlx_program {
     rlx_plan *plan;     /* owned */
     void *weights;      /* NULL when there are none */
     void *owned;        /* owned: the memory of the weights, unless they are mapped */
-    rlx_file_map map;   /* owned: the program file, if they are mapped */
+    rlx_file_map map;   /* owned: the program file, if they are mapped; under a weights budget the
+                           resident parts of it */
+    struct rlx_copy_file *file; /* owned: the program file, under a weights budget; else NULL */
+    uint64_t weights_offset;    /* in the file */
 };
 
 /* program.c: an empty program on a device; whether a plan may run there (verified in full). */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk over an entry: stretches go to the device's stream, host steps to scalar C, jumps are
- * decided here. After each stretch the fault record is read; between stretches the caller may
- * cancel. Nothing in this file allocates while it runs. */
+/* The walk over an entry: stretches go to the device's stream, host steps to scalar C, reads of
+ * weights to a copy engine, jumps are decided here. After each stretch the fault record is read;
+ * between stretches the caller may cancel. Nothing in this file allocates while it runs. */
 #include "runtime/exec.h"
 
 #include "base/thread.h"
+
+static const uint64_t look_up_ns = 50000000; /* how long a wait for a file lasts at once */
 
 static uint32_t count_items(const rlx_exec *exec) {
     const rlx_plan *plan = exec->program->plan;
@@ -28,6 +30,7 @@ static rlx_status make_item(rlx_exec *exec, uint32_t first_step, uint32_t step_c
     case RLX_STEP_HOST:
         return rlx_host_step_prepare(exec, first_step, &item->host);
     case RLX_STEP_JUMP:
+    case RLX_STEP_STREAM:
         return RLX_OK;
     default:
         return RLX_FAIL(RLX_UNSUPPORTED, "step %u ('%s'): kind %u cannot run here", first_step,
@@ -119,7 +122,8 @@ static rlx_status check_cancel(rlx_exec *exec, uint32_t entry, const rlx_exec_it
     const rlx_plan_entry *row = &exec->program->plan->entries.items[entry];
     rlx_progress progress = {entry, item->first_step - row->first_step, row->step_count};
     bool is_cancelled = atomic_load_explicit(&exec->cancel, memory_order_relaxed) != 0;
-    if (!is_cancelled && exec->options.progress != NULL && item->kind != RLX_STEP_JUMP) {
+    if (!is_cancelled && exec->options.progress != NULL && item->kind != RLX_STEP_JUMP &&
+        item->kind != RLX_STEP_STREAM) {
         is_cancelled = !exec->options.progress(exec->options.user, &progress);
     }
     if (!is_cancelled) return RLX_OK;
@@ -128,9 +132,30 @@ static rlx_status check_cancel(rlx_exec *exec, uint32_t entry, const rlx_exec_it
                     progress.step_count);
 }
 
+static bool is_read(const rlx_exec *exec, const rlx_exec_item *item) {
+    return exec->program->plan->steps.items[item->first_step].output_count != 0;
+}
+
+/* A slow file does not keep a run from being cancelled. */
+static rlx_status run_stream(rlx_exec *exec, uint32_t entry, const rlx_exec_item *item) {
+    rlx_step_time time = {.start_ns = exec->times == NULL ? 0 : rlx_now_ns()};
+    bool is_done = false;
+    for (;;) {
+        RLX_TRY(rlx_exec_stream_step(exec, item->first_step, look_up_ns, &is_done));
+        if (is_done) break;
+        RLX_TRY(check_cancel(exec, entry, item));
+    }
+    if (exec->times == NULL || is_read(exec, item)) return RLX_OK; /* its time is noted later */
+    time.end_ns = rlx_now_ns();
+    rlx_exec_note_time(exec, item->first_step, time);
+    return RLX_OK;
+}
+
 /* Does one item; `next` is where to go on. */
-static rlx_status run_item(rlx_exec *exec, const rlx_exec_item *item, uint32_t *next) {
+static rlx_status run_item(rlx_exec *exec, uint32_t entry, const rlx_exec_item *item,
+                           uint32_t *next) {
     if (item->kind == RLX_STEP_JUMP) return take_jump(exec, item, next);
+    if (item->kind == RLX_STEP_STREAM) return run_stream(exec, entry, item);
     if (item->kind == RLX_STEP_HOST) {
         RLX_TRY(run_host(exec, item));
     } else {
@@ -142,7 +167,7 @@ static rlx_status run_item(rlx_exec *exec, const rlx_exec_item *item, uint32_t *
 
 static rlx_status after_item(rlx_exec *exec, const rlx_exec_item *item, bool goes_back,
                              rlx_step_fn after, void *user) {
-    if (after != NULL && item->kind != RLX_STEP_JUMP) {
+    if (after != NULL && item->kind != RLX_STEP_JUMP && item->kind != RLX_STEP_STREAM) {
         rlx_step_info info;
         RLX_TRY(rlx_plan_step_at(exec->program->plan, item->first_step, &info));
         if (!after(user, exec, &info)) {
@@ -159,11 +184,12 @@ static rlx_status walk(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *
     uint32_t at = exec->item_of_step[row->first_step];
     uint32_t end = exec->item_of_step[row->first_step + row->step_count];
     RLX_TRY(clear_fault(exec));
+    RLX_TRY(rlx_exec_begin_streams(exec));
     while (at < end) {
         const rlx_exec_item *item = &exec->items[at];
         uint32_t next = at + 1;
         RLX_TRY(check_cancel(exec, entry, item));
-        RLX_TRY(run_item(exec, item, &next));
+        RLX_TRY(run_item(exec, entry, item, &next));
         RLX_TRY(after_item(exec, item, next <= at, after, user));
         at = next;
     }
@@ -175,6 +201,7 @@ static rlx_status run_locked(rlx_exec *exec, uint32_t entry, rlx_step_fn after, 
     RLX_TRY(rlx_exec_check_inputs(exec, entry));
     rlx_exec_begin_run(exec, entry);
     status = walk(exec, entry, after, user);
+    if (status != RLX_OK) rlx_exec_drain_streams(exec);
     rlx_exec_end_run(exec, entry, status == RLX_OK);
     return status;
 }
