@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx plan`: exact bytes and steps before one weight is read. `rlx compile`: saves the program. */
 #include "file.h"
+#include "plan_stream.h"
 #include "progress.h"
 #include "signals.h"
 
@@ -25,6 +26,7 @@ static uint32_t count_kernels(const rlx_plan *plan, kernel_count *counts) {
         rlx_step_info step;
         uint32_t at = 0;
         if (rlx_plan_step_at(plan, s, &step) != RLX_OK) continue;
+        if (step.is_stream) continue; /* counted with the entries */
         const char *op = step.is_jump ? "jump" : rlx_op_name(step.op);
         while (at < used &&
                (strcmp(counts[at].op, op) != 0 || strcmp(counts[at].kernel, step.kernel) != 0 ||
@@ -46,7 +48,7 @@ static void print_entry(const rlx_entry_info *entry) {
            entry->lower_bound, ratio(entry->scratch_bytes, entry->lower_bound), entry->sum_bytes);
 }
 
-static void print_plan(const rlx_plan *plan) {
+static void print_plan(const rlx_plan *plan, uint64_t budget, bool verbose) {
     static kernel_count counts[KERNELS_MOST];
     printf("target   %s\n", rlx_plan_target(plan));
     printf("weights  %" PRIu64 " B (%s)\n", rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS),
@@ -54,6 +56,10 @@ static void print_plan(const rlx_plan *plan) {
     printf("state    %" PRIu64 " B\n", rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE));
     printf("scratch  %" PRIu64 " B (%s)\n", rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH),
            tool_bytes(rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH)));
+    if (rlx_plan_segment_bytes(plan, RLX_SEGMENT_TILES) != 0) {
+        printf("tiles    %" PRIu64 " B (%s)\n", rlx_plan_segment_bytes(plan, RLX_SEGMENT_TILES),
+               tool_bytes(rlx_plan_segment_bytes(plan, RLX_SEGMENT_TILES)));
+    }
     printf("arena    %" PRIu64 " B (%s)\n", rlx_plan_arena_bytes(plan),
            tool_bytes(rlx_plan_arena_bytes(plan)));
     if (rlx_plan_segment_bytes(plan, RLX_SEGMENT_SOURCE) != 0) {
@@ -64,6 +70,7 @@ static void print_plan(const rlx_plan *plan) {
         rlx_entry_info entry;
         if (rlx_plan_entry_at(plan, i, &entry) == RLX_OK) print_entry(&entry);
     }
+    tool_print_stream(plan, budget, verbose);
     uint32_t used = count_kernels(plan, counts);
     for (uint32_t i = 0; i < used; i++) {
         printf("%5u x %-16s %s %s (%s)\n", counts[i].steps, counts[i].op,
@@ -71,7 +78,7 @@ static void print_plan(const rlx_plan *plan) {
     }
 }
 
-static void print_json(const rlx_plan *plan) {
+static void print_json(const rlx_plan *plan, uint64_t budget) {
     printf("{\"target\":");
     tool_json_text(stdout, rlx_plan_target(plan));
     printf(",\"weights\":%" PRIu64 ",\"state\":%" PRIu64 ",\"scratch\":%" PRIu64
@@ -90,7 +97,9 @@ static void print_json(const rlx_plan *plan) {
                entry.step_count, entry.stretch_count, entry.scratch_bytes, entry.lower_bound,
                entry.sum_bytes, ratio(entry.scratch_bytes, entry.lower_bound));
     }
-    puts("]}");
+    putchar(']');
+    tool_json_stream(plan, budget);
+    puts("}");
 }
 
 static rlx_status write_picture(const rlx_plan *plan, const char *title, const char *path) {
@@ -101,13 +110,13 @@ static rlx_status write_picture(const rlx_plan *plan, const char *title, const c
     return status;
 }
 
-static rlx_status show_plan(const rlx_plan *plan, const tool_common *common) {
+static rlx_status show_plan(const rlx_plan *plan, uint64_t budget, const tool_common *common) {
     char *text = NULL;
     if (common->json) {
-        print_json(plan);
+        print_json(plan, budget);
         return RLX_OK;
     }
-    print_plan(plan);
+    print_plan(plan, budget, common->verbose);
     if (!common->verbose) return RLX_OK;
     rlx_status status = rlx_plan_print(plan, &text);
     if (status == RLX_OK) printf("\n%s", text);
@@ -122,6 +131,7 @@ int rlx_cmd_plan(int argc, char **argv) {
     const tool_option options[] = {
         TOOL_MODEL_OPTIONS(model),
         TOOL_ENTRY_OPTION(model),
+        TOOL_BUDGET_OPTION(model),
         {"--html", TOOL_TEXT, &html, "OUT", "write the plan as a picture: offset against time"},
         TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {"plan",
@@ -139,7 +149,7 @@ int rlx_cmd_plan(int argc, char **argv) {
     tool_log(&common);
     if (!tool_model_begin("plan", &model, &code)) return code;
     rlx_status status = tool_open_plan(&model, &plan);
-    if (status == RLX_OK) status = show_plan(plan, &common);
+    if (status == RLX_OK) status = show_plan(plan, model.weights_budget, &common);
     if (status == RLX_OK && html != NULL) status = write_picture(plan, model.path, html);
     rlx_plan_destroy(plan);
     return status == RLX_OK ? TOOL_OK : tool_fail("plan", status);

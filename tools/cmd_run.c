@@ -157,6 +157,7 @@ int rlx_cmd_run(int argc, char **argv) {
     run_command command = {.repeat = 1};
     const tool_option options[] = {
         TOOL_MODEL_OPTIONS(command.model),
+        TOOL_BUDGET_OPTION(command.model),
         TOOL_INPUT_OPTIONS(command.inputs),
         {"--entry", TOOL_TEXT, &command.entry, "NAME", "which entry of a program; the first"},
         {"--output-dir", TOOL_TEXT, &command.output_dir, "DIR", "write outputs as .npy files"},

@@ -188,16 +188,25 @@ static rlx_status check_limit(const tool_model *model, const rlx_plan *plan) {
     return tool_error(RLX_DOES_NOT_FIT,
                       "%s: the arena has %" PRIu64 " bytes (weights %" PRIu64 ", state %" PRIu64
                       ", scratch %" PRIu64 "), the limit is %" PRIu64,
-                      model->path, bytes, rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS),
+                      model->path, bytes,
+                      rlx_plan_segment_bytes(plan, RLX_SEGMENT_WEIGHTS) +
+                          rlx_plan_segment_bytes(plan, RLX_SEGMENT_TILES),
                       rlx_plan_segment_bytes(plan, RLX_SEGMENT_STATE),
                       rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH), model->memory_limit);
+}
+
+/* The weights are split first: the limit is for what is in memory. */
+static rlx_status split_weights(const tool_model *model, rlx_plan *plan) {
+    rlx_status status = RLX_OK;
+    if (model->weights_budget != 0) status = rlx_plan_stream_weights(plan, model->weights_budget);
+    return status == RLX_OK ? check_limit(model, plan) : status;
 }
 
 /* The plan stays with the caller also when it is too large. */
 static rlx_status plan_session(const tool_model *model, rlx_session *session, rlx_plan **out_plan) {
     rlx_status status = rlx_session_plan(session, model->device, (uint32_t)model->threads,
                                          &model->options, out_plan);
-    return status == RLX_OK ? check_limit(model, *out_plan) : status;
+    return status == RLX_OK ? split_weights(model, *out_plan) : status;
 }
 
 rlx_status tool_open_plan(tool_model *model, rlx_plan **out_plan) {
@@ -206,7 +215,7 @@ rlx_status tool_open_plan(tool_model *model, rlx_plan **out_plan) {
     rlx_status status;
     if (tool_is_program(model->path)) {
         status = rlx_program_read_plan(NULL, model->path, &plan);
-        if (status == RLX_OK) status = check_limit(model, plan);
+        if (status == RLX_OK) status = split_weights(model, plan);
     } else {
         status = rlx_session_open(NULL, model->path, &session);
         if (status == RLX_OK) status = plan_session(model, session, &plan);
@@ -222,13 +231,14 @@ rlx_status tool_open_plan(tool_model *model, rlx_plan **out_plan) {
 
 /* Loading maps the file, so the limit is checked on the plan alone, before. */
 static rlx_status load_program(tool_model *model, rlx_device *device, rlx_program **out_program) {
+    rlx_program_options options = {.size = sizeof options, .weights_budget = model->weights_budget};
     rlx_plan *plan = NULL;
     if (model->memory_limit != 0) {
         rlx_status status = tool_open_plan(model, &plan);
         rlx_plan_destroy(plan);
         if (status != RLX_OK) return status;
     }
-    return rlx_program_load(device, model->path, NULL, out_program);
+    return rlx_program_load(device, model->path, &options, out_program);
 }
 
 rlx_status tool_open_program(tool_model *model, rlx_device *device, rlx_program **out_program) {
@@ -236,6 +246,12 @@ rlx_status tool_open_program(tool_model *model, rlx_device *device, rlx_program 
     rlx_session *session = NULL; /* outlives the creation: sources may lie in its graph */
     rlx_plan *plan = NULL;
     if (tool_is_program(model->path)) return load_program(model, device, out_program);
+    if (model->weights_budget != 0) {
+        return tool_error(RLX_INVALID_ARGUMENT,
+                          "%s: --weights-budget needs a saved program, whose file the weights are "
+                          "read from; rlx compile %s -o OUT makes one",
+                          model->path, model->path);
+    }
     rlx_status status = rlx_session_open(NULL, model->path, &session);
     if (status == RLX_OK) status = plan_session(model, session, &plan);
     if (status == RLX_OK) {

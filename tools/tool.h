@@ -110,7 +110,7 @@ bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options
 /* Where to run and how to compile: the options that plan, compile, run, diff and bench share. */
 typedef struct tool_model {
     const char *path, *device;
-    uint64_t threads, search_ms, memory_limit;
+    uint64_t threads, search_ms, memory_limit, weights_budget;
     tool_list binds, disabled, entries;
     bool without_reuse, keep_inputs;
     /* filled by tool_model_begin */
@@ -131,6 +131,12 @@ typedef struct tool_model {
         {"--keep-inputs", TOOL_FLAG, &(model).keep_inputs, NULL, "inputs survive a run"}, {       \
         "--memory-limit", TOOL_NUMBER, &(model).memory_limit, "BYTES",                            \
             "exit 4 if the arena is larger; K, M, G may follow"                                   \
+    }
+/* For verbs that show or run a split of the weights. */
+#define TOOL_BUDGET_OPTION(model)                                                     \
+    {                                                                                 \
+        "--weights-budget", TOOL_NUMBER, &(model).weights_budget, "BYTES",            \
+            "memory for weights; the rest is read from the program file during a run" \
     }
 /* For verbs that make programs of several entries. */
 #define TOOL_ENTRY_OPTION(model)                                                         \
