@@ -79,7 +79,8 @@ static rlx_status pass_through_file(const manner *how, rlx_program **program) {
     RLX_TRY(rlx_program_save(*program, how->through_file));
     rlx_program_release(*program);
     *program = NULL;
-    return rlx_program_load(how->device, how->through_file, NULL, program);
+    rlx_program_options options = {.size = sizeof options, .weights_budget = how->weights_budget};
+    return rlx_program_load(how->device, how->through_file, &options, program);
 }
 
 void subject_run(subject *self, const manner *how, outcome *out) {

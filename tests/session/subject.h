@@ -38,6 +38,7 @@ typedef struct manner {
     uint64_t disabled_passes;
     bool without_reuse, poison, keep_inputs;
     const char *through_file; /* the program is saved here and loaded again; NULL: not */
+    uint64_t weights_budget;  /* of the loaded program; 0: none */
     void (*before_run)(void); /* around rlx_exec_run alone; NULL: nothing */
     void (*after_run)(void);
     /* May change how the executable is made, knowing the program; NULL: nothing. */
