@@ -317,7 +317,7 @@ static rlx_status try_split(budget *self, budget_level level, uint32_t buffers, 
     *out_fits = false;
     if (!choose_resident(self, level, buffers)) return RLX_OK;
     uint64_t space = self->bytes - resident_bytes(self);
-    return budget_place_tiles(self, space / BUDGET_PAGE * BUDGET_PAGE, out_fits);
+    return budget_place_tiles(self, space / self->page * self->page, out_fits);
 }
 
 /* From the best for overlap to the smallest memory. The last always fits if anything does: every
@@ -377,7 +377,10 @@ static rlx_status run(budget *self) {
 
 rlx_status rlx_plan_stream_weights(rlx_plan *plan, uint64_t budget_bytes) {
     if (plan == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "plan is NULL");
-    budget self = {.plan = plan, .bytes = budget_bytes, .memory = {.allocator = plan->allocator}};
+    budget self = {.plan = plan,
+                   .bytes = budget_bytes,
+                   .page = plan->alignment < BUDGET_PAGE ? BUDGET_PAGE : plan->alignment,
+                   .memory = {.allocator = plan->allocator}};
     rlx_status status = run(&self);
     rlx_scratch_reset(&self.memory);
     return status;

@@ -8,7 +8,7 @@
 #include "plan/plan.h"
 
 enum {
-    BUDGET_PAGE = 4096,      /* tiles begin and end on such offsets: what direct reads want */
+    BUDGET_PAGE = 4096,      /* what reads past the page cache want aligned */
     BUDGET_READS_AHEAD = 32, /* reads under way at once, at most */
     BUDGET_GAP = 64 << 10,   /* bytes nobody asked for that a read may cross */
     BUDGET_LOOP_ROUNDS = 16  /* a loop is thought to go round so often */
@@ -54,6 +54,7 @@ typedef struct budget_level {
 typedef struct budget {
     rlx_plan *plan;
     uint64_t bytes; /* resident pages and tiles together */
+    uint64_t page;  /* tiles begin and end on multiples of it: BUDGET_PAGE, or the alignment */
     rlx_scratch memory;
     budget_weight *weights; /* in order of first use */
     uint32_t weight_count;

@@ -32,7 +32,7 @@ static bool may_join(const budget *self, const budget_tile *tile, const budget_w
 static void set_end(const budget *self, budget_tile *tile, const budget_weight *weight) {
     uint64_t limit = self->plan->segment_bytes[RLX_SEGMENT_WEIGHTS];
     tile->used_end = weight->offset + weight->bytes;
-    if (!rlx_align_u64(tile->used_end, BUDGET_PAGE, &tile->end) || tile->end > limit) {
+    if (!rlx_align_u64(tile->used_end, self->page, &tile->end) || tile->end > limit) {
         tile->end = limit;
     }
 }
@@ -43,7 +43,7 @@ static void read_weight(budget *self, uint32_t index, uint32_t step, budget_leve
     budget_tile *tile = self->tile_count == 0 ? NULL : &self->tiles[self->tile_count - 1];
     if (tile == NULL || !may_join(self, tile, weight, step, level.target_bytes)) {
         tile = &self->tiles[self->tile_count++];
-        *tile = (budget_tile){.begin = weight->offset / BUDGET_PAGE * BUDGET_PAGE,
+        *tile = (budget_tile){.begin = weight->offset / self->page * self->page,
                               .issue = step,
                               .first = step,
                               .weight = index};
@@ -93,8 +93,8 @@ void budget_build_tiles(budget *self, budget_level level) {
         build_step(self, step, level, &clock);
 }
 
-static uint64_t aligned_size(const budget_tile *tile) {
-    return (tile_size(tile) + BUDGET_PAGE - 1) / BUDGET_PAGE * BUDGET_PAGE;
+static uint64_t aligned_size(const budget *self, const budget_tile *tile) {
+    return (tile_size(tile) + self->page - 1) / self->page * self->page;
 }
 
 /* Bytes of tiles at each step, reads where they are issued now. */
@@ -102,8 +102,8 @@ static void sum_live(budget *self) {
     uint32_t steps = self->plan->steps.count;
     memset(self->live, 0, ((size_t)steps + 1) * sizeof *self->live);
     for (uint32_t i = 0; i < self->tile_count; i++) {
-        self->live[self->tiles[i].issue] += aligned_size(&self->tiles[i]);
-        self->live[self->tiles[i].last + 1] -= aligned_size(&self->tiles[i]);
+        self->live[self->tiles[i].issue] += aligned_size(self, &self->tiles[i]);
+        self->live[self->tiles[i].last + 1] -= aligned_size(self, &self->tiles[i]);
     }
     for (uint32_t s = 1; s <= steps; s++)
         self->live[s] += self->live[s - 1];
@@ -134,9 +134,9 @@ static void read_ahead(budget *self, uint64_t space) {
             low = self->tiles[i - BUDGET_READS_AHEAD].first;
         }
         while (tile->issue > low && self->block[tile->issue - 1] == block &&
-               self->live[tile->issue - 1] + aligned_size(tile) <= space) {
+               self->live[tile->issue - 1] + aligned_size(self, tile) <= space) {
             tile->issue--;
-            self->live[tile->issue] += aligned_size(tile);
+            self->live[tile->issue] += aligned_size(self, tile);
         }
     }
 }
@@ -144,7 +144,7 @@ static void read_ahead(budget *self, uint64_t space) {
 static rlx_status place(budget *self, rlx_place_item *items, uint64_t *offsets, uint64_t space,
                         bool *out_fits) {
     rlx_place_options options = {
-        .size = sizeof options, .alignment = BUDGET_PAGE, .capacity = space};
+        .size = sizeof options, .alignment = self->page, .capacity = space};
     rlx_place_report report = {0};
     for (uint32_t i = 0; i < self->tile_count; i++) {
         const budget_tile *tile = &self->tiles[i];
@@ -174,7 +174,7 @@ rlx_status budget_place_tiles(budget *self, uint64_t space, bool *out_fits) {
     RLX_TRY(rlx_scratch_array(&self->memory, self->tile_count, sizeof *offsets, (void **)&offsets));
     /* Gaps between tiles may want room: then fewer are read ahead, and at last none. */
     for (uint64_t limit = space; !*out_fits; limit -= (limit - least + 1) / 2) {
-        if (limit - least < BUDGET_PAGE) limit = 0;
+        if (limit - least < self->page) limit = 0;
         read_ahead(self, limit);
         RLX_TRY(place(self, items, offsets, space, out_fits));
         if (limit == 0) break;

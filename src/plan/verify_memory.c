@@ -127,14 +127,17 @@ static rlx_status check_extents(const rlx_plan *plan, const rlx_plan_slot *slot)
     return RLX_OK;
 }
 
-/* A packed slot is the whole of a temporary: no view, no extents, no strides. */
-static rlx_status check_layout(const rlx_plan_slot *slot) {
+/* A packed slot is the whole of a temporary: no view, no extents, no strides. In a tile it lies
+ * where it lies in the file. */
+static rlx_status check_layout(const rlx_plan *plan, const rlx_plan_slot *slot) {
     if (slot->layout == RLX_LAYOUT_PLAIN) return RLX_OK;
     if ((uint32_t)slot->layout >= RLX_LAYOUT_COUNT) {
         return INVALID_PLAN("layout %u, this build knows %u", (unsigned)slot->layout,
                             RLX_LAYOUT_COUNT);
     }
-    if (slot->kind != RLX_VALUE_TEMPORARY || slot->byte_offset != 0) {
+    bool is_in_tile = plan->buffers.items[slot->buffer].segment == RLX_SEGMENT_TILES;
+    uint64_t wrong = is_in_tile ? slot->byte_offset % plan->alignment : slot->byte_offset;
+    if (slot->kind != RLX_VALUE_TEMPORARY || wrong != 0) {
         return INVALID_PLAN("layout %s of kind %u at byte %" PRIu64 " of its buffer",
                             rlx_layout_name(slot->layout), slot->kind, slot->byte_offset);
     }
@@ -155,7 +158,7 @@ static rlx_status check_slot(const rlx_plan *plan, const rlx_plan_slot *slot) {
     const rlx_dtype_row *row = rlx_dtype_row_of(slot->dtype);
     if (row == NULL) return INVALID_PLAN("dtype %u is none", (unsigned)slot->dtype);
     RLX_TRY(check_shape(slot));
-    RLX_TRY(check_layout(slot));
+    RLX_TRY(check_layout(plan, slot));
     RLX_TRY(check_strides(slot, row));
     RLX_TRY(check_extents(plan, slot));
     RLX_TRY(rlx_plan_slot_span(slot, &low, &high));
