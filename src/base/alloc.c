@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* What malloc gives on every platform we run on. */
 enum { PLAIN_ALIGNMENT = 16 };
@@ -88,4 +89,16 @@ void rlx_free(const rlx_allocator *allocator, void *memory) {
     if (memory == NULL) return;
     if (allocator == NULL) allocator = &default_allocator;
     allocator->release(allocator->user, memory);
+}
+
+void rlx_prefer_large_pages(void *memory, uint64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    const uintptr_t page = 4096, large = (uintptr_t)2 << 20;
+    uintptr_t first = ((uintptr_t)memory + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(page - 1);
+    if (end > first && end - first >= large)
+        (void)madvise((char *)memory + (first - (uintptr_t)memory), end - first, MADV_HUGEPAGE);
+#else
+    (void)memory, (void)bytes;
+#endif
 }

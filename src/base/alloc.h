@@ -35,4 +35,8 @@ RLX_WARN_UNUSED rlx_status rlx_scratch_printf(rlx_scratch *scratch, const char *
                                               const char *format, ...) RLX_PRINTF(3, 4);
 void rlx_scratch_reset(rlx_scratch *scratch);
 
+/* Asks for large pages below memory that will be used as a whole: fewer address lookups. A wish; it
+ * changes neither contents nor size. */
+void rlx_prefer_large_pages(void *memory, uint64_t bytes);
+
 #endif

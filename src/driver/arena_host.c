@@ -79,6 +79,7 @@ static rlx_status take_own(host_arena *self, rlx_segment segment, uint64_t align
     RLX_TRY_WITH(rlx_alloc_aligned(&self->base.allocator, bytes, alignment, &self->owned[segment]),
                  "%s segment", segment_names[segment]);
     self->base.address[segment] = self->owned[segment];
+    rlx_prefer_large_pages(self->owned[segment], bytes);
     return RLX_OK;
 }
 
