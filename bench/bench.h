@@ -24,6 +24,8 @@ int rlx_bench_stream(FILE *out, bool json);
 
 /* What a step costs beside its work: alone, not shared, shared; and two threads beside a busy loop. */
 int rlx_bench_steps(FILE *out, bool json);
+/* Softmax, norms, reductions, pools, gathers and transposes against copying the same bytes. */
+int rlx_bench_rows(FILE *out, bool json);
 
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */

@@ -24,6 +24,7 @@ typedef struct topic {
 static const topic topics[] = {
     {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory}, {"place", rlx_bench_place},
     {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream}, {"steps", rlx_bench_steps},
+    {"rows", rlx_bench_rows},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -146,7 +147,8 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  place    speed and quality of the memory placer\n"
         "  copy     copy engines, overlap with compute, conversions\n"
         "  stream   layers read from disk behind compute\n"
-        "  steps    what a step costs beside its work, on one thread and shared",
+        "  steps    what a step costs beside its work, on one thread and shared\n"
+        "  rows     softmax, norms, reductions, pools, moves against copying",
         options,
         sizeof options / sizeof *options,
         0,

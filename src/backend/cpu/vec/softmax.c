@@ -1,77 +1,267 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax of f32 along the last axis, where rows lie side by side. One item is one row. */
-#include "backend/cpu/vec/vec_math.h"
-#include "ref/lines.h"
+/* softmax and log_softmax of f32, f16 and bf16. Along the last axis an item is one row; along
+ * another axis the lines lie side by side and an item is a strip of them. Exponentials are kept
+ * where they are read again: in a buffer, or in the result itself. */
+#include "backend/cpu/vec/rows.h"
 
 #include <math.h>
 
-static float row_max(const float *x, int64_t n) {
-    vf most = vf_set(-INFINITY);
-    int64_t i = 0;
-    for (; i + VF <= n; i += VF)
-        most = vf_max(vf_load(x + i), most);
-    float result = vf_highest(most);
-    for (; i < n; i++)
-        result = x[i] > result ? x[i] : result;
-    return result;
+enum { KEPT = 4096, STRIP = 4 * VF, EXP_BIAS = 24 };
+
+/* e^x 2^24 for x <= 0: within 2.5 ulp down to -20, 6 ulp at -100. Below -104 it is as good as
+ * nothing; NaN stays NaN. The bias keeps subnormal results whole until they are divided by the sum.
+ * A softmax spends its time here, so ln 2 has one part only and the polynomial five terms. */
+VEC_INLINE vf exp_biased(vf x) {
+    const float magic = 12582912.0f + 127 + EXP_BIAS; /* a sum with it is rounded to an integer */
+    vf bounded = vf_max(vf_set(-104.0f), x);
+    vf n = vf_fma(bounded, vf_set(1.44269504088896341f), vf_set(magic)), k = n - magic;
+    vf r = vf_fnma(k, vf_set(0.693147180559945309f), bounded), r2 = r * r;
+    vf low = vf_fma(r, vf_set(1.6667115389e-1f), vf_set(4.9999230310e-1f));
+    vf high = vf_fma(r, vf_set(8.3125012506e-3f), vf_set(4.1890331504e-2f));
+    vf q = vf_fma(high, r2, low);
+    return (vf_fma(q, r2, r) + 1.0f) * (vf)((vi)n << 23);
 }
 
-/* y = e^(x - most); returns the sum. */
-static float row_exp(const float *x, float *y, int64_t n, float most) {
-    vf sum = {0};
+/* The largest number of a row; NaN does not count. */
+VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
+    vf a = vf_set(-INFINITY), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 4 * VF <= n; i += 4 * VF) {
+        a = vf_max(vec_get(dtype, x, i), a);
+        b = vf_max(vec_get(dtype, x, i + VF), b);
+        c = vf_max(vec_get(dtype, x, i + 2 * VF), c);
+        d = vf_max(vec_get(dtype, x, i + 3 * VF), d);
+    }
+    for (; i + VF <= n; i += VF)
+        a = vf_max(vec_get(dtype, x, i), a);
+    if (i < n) b = vf_max(vec_lanes_or(vec_get_n(dtype, x, i, n - i), n - i, -INFINITY), b);
+    return vf_highest(vf_max(vf_max(a, b), vf_max(c, d)));
+}
+
+/* The sum of the exponentials of a row less `most`; `kept` NULL: they are not kept. */
+VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n, float most) {
+    vf sum = {0}; /* one: the constants of exp leave no register for a second */
     int64_t i = 0;
     for (; i + VF <= n; i += VF) {
-        vf e = vf_exp(vf_load(x + i) - most);
-        vf_store(y + i, e);
+        vf e = exp_biased(vec_get(dtype, x, i) - most);
+        __builtin_prefetch((const char *)x + (n + i) * vec_bytes(dtype)); /* the next row */
+        if (kept != NULL) vf_store(kept + i, e);
         sum += e;
     }
     if (i < n) {
-        vf e = vf_exp(vf_load_n(x + i, n - i) - most);
-        vf_store_n(y + i, e, n - i);
-        for (int64_t lane = 0; lane < n - i; lane++)
-            sum[0] += e[lane];
+        vf e = exp_biased(vec_get_n(dtype, x, i, n - i) - most);
+        if (kept != NULL) vf_store_n(kept + i, e, n - i);
+        sum += vec_lanes_or(e, n - i, 0);
     }
     return vf_sum(sum);
 }
 
-static void row_divide(float *y, int64_t n, float sum) {
+/* y = kept * factor. */
+VEC_INLINE void row_scale(rlx_dtype dtype, const float *kept, void *y, int64_t n, float factor,
+                          bool streams) {
+    int64_t i = 0;
+    for (; i + 2 * VF <= n; i += 2 * VF) {
+        vf a = vf_load(kept + i) * factor, b = vf_load(kept + i + VF) * factor;
+        if (streams) {
+            vf_stream((float *)y + i, a), vf_stream((float *)y + i + VF, b);
+        } else {
+            vec_put(dtype, y, i, a), vec_put(dtype, y, i + VF, b);
+        }
+    }
+    for (; i < n; i += VF) {
+        int64_t count = rlx_ref_least(VF, n - i);
+        vec_put_n(dtype, y, i, vf_load_n(kept + i, count) * factor, count);
+    }
+}
+
+/* Rows too long to be kept, in a dtype that cannot keep them: exponentials are computed twice. */
+VEC_INLINE void row_again(rlx_dtype dtype, const void *x, void *y, int64_t n, float most,
+                          float factor) {
+    for (int64_t i = 0; i < n; i += VF) {
+        int64_t count = rlx_ref_least(VF, n - i);
+        vec_put_n(dtype, y, i, exp_biased(vec_get_n(dtype, x, i, count) - most) * factor, count);
+    }
+}
+
+VEC_INLINE void row_log(rlx_dtype dtype, const void *x, void *y, int64_t n, float most,
+                        float log_sum) {
     int64_t i = 0;
     for (; i + VF <= n; i += VF)
-        vf_store(y + i, vf_load(y + i) / sum);
-    for (; i < n; i++)
-        y[i] /= sum;
+        vec_put(dtype, y, i, vec_get(dtype, x, i) - most - log_sum);
+    if (i < n) vec_put_n(dtype, y, i, vec_get_n(dtype, x, i, n - i) - most - log_sum, n - i);
+}
+
+static float log_of(float biased_sum) {
+    return (float)log((double)biased_sum * (1.0 / (1 << EXP_BIAS)));
+}
+
+VEC_INLINE void softmax_row(rlx_dtype dtype, const void *x, void *y, int64_t n, bool streams) {
+    float room[KEPT], most = row_max(dtype, x, n);
+    bool is_aligned = (uintptr_t)y % RLX_VEC_BYTES == 0;
+    streams = streams && dtype == RLX_DTYPE_F32 && is_aligned && n <= KEPT;
+    if (n > KEPT && dtype != RLX_DTYPE_F32) {
+        row_again(dtype, x, y, n, most, 1 / row_exp(dtype, x, NULL, n, most));
+        return;
+    }
+    float *kept = dtype == RLX_DTYPE_F32 && !streams ? y : room;
+    float sum = row_exp(dtype, x, kept, n, most);
+    if (streams) {
+        row_scale(dtype, kept, y, n, 1 / sum, true);
+    } else {
+        row_scale(dtype, kept, y, n, 1 / sum, false);
+    }
+}
+
+typedef struct lines {
+    const rlx_tensor *x, *y;
+    uint32_t axis;
+    int64_t length, inner; /* of a line, and lines side by side */
+} lines;
+
+static lines lines_of(const rlx_kernel_args *args) {
+    const rlx_axis_attrs *attrs = args->attrs;
+    const rlx_tensor *x = &args->in[0];
+    uint32_t axis = vec_axis(attrs->axis, x->rank);
+    return (lines){x, &args->out[0], axis, x->dims[axis], vec_product(x->dims, axis + 1, x->rank)};
+}
+
+VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    lines all = lines_of(args);
+    vec_index from = vec_index_without(all.x, all.axis, all.axis + 1);
+    vec_index to = vec_index_without(all.y, all.axis, all.axis + 1);
+    bool streams = rlx_tensor_elements(all.y) >= VEC_STREAM_BYTES / 4;
+    for (int64_t item = begin; item < end; item++) {
+        const void *x = vec_at(all.x, vec_bytes(dtype), vec_index_at(&from, item));
+        void *y = vec_to(all.y, vec_bytes(dtype), vec_index_at(&to, item));
+        if (args->op == RLX_OP_SOFTMAX) {
+            softmax_row(dtype, x, y, all.length, streams);
+        } else {
+            float most = row_max(dtype, x, all.length);
+            float sum = row_exp(dtype, x, NULL, all.length, most);
+            row_log(dtype, x, y, all.length, most, log_of(sum));
+        }
+    }
+    if (streams) vec_stream_end();
+}
+
+/* Lines side by side: `width` of them, at most STRIP, `step` elements from one element of a line to
+ * the next. */
+typedef struct strip {
+    const char *x;
+    char *y;
+    int64_t length, x_step, y_step, width;
+} strip;
+
+/* The vector number v of a strip at x (or y); lanes beyond the width are 0. */
+VEC_INLINE vf strip_get(rlx_dtype dtype, const void *from, int64_t v, int64_t width) {
+    int64_t left = width - v * VF;
+    return left >= VF ? vec_get(dtype, from, v * VF) : vec_get_n(dtype, from, v * VF, left);
+}
+VEC_INLINE void strip_put(rlx_dtype dtype, void *to, int64_t v, int64_t width, vf value) {
+    int64_t left = width - v * VF;
+    if (left >= VF) {
+        vec_put(dtype, to, v * VF, value);
+    } else {
+        vec_put_n(dtype, to, v * VF, value, left);
+    }
+}
+
+/* `count` vectors of a strip (a constant), from `v` on: their maxima, sums and results.
+ * Exponentials are computed twice rather than kept: that is cheaper than a round through memory. */
+VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, int count, bool is_log) {
+    vf most[STRIP / VF], sum[STRIP / VF], factor[STRIP / VF];
+    for (int k = 0; k < count; k++)
+        most[k] = vf_set(-INFINITY), sum[k] = (vf){0};
+    for (int64_t i = 0; i < s->length; i++) {
+        for (int k = 0; k < count; k++)
+            most[k] = vf_max(strip_get(dtype, s->x + i * s->x_step, v + k, s->width), most[k]);
+    }
+    for (int64_t i = 0; i < s->length; i++) {
+        for (int k = 0; k < count; k++)
+            sum[k] += exp_biased(strip_get(dtype, s->x + i * s->x_step, v + k, s->width) - most[k]);
+    }
+    for (int k = 0; k < count; k++) {
+        factor[k] = 1.0f / sum[k];
+        for (int lane = 0; is_log && lane < VF; lane++)
+            sum[k][lane] = log_of(sum[k][lane]);
+    }
+    for (int64_t i = 0; i < s->length; i++) {
+        for (int k = 0; k < count; k++) {
+            vf x = strip_get(dtype, s->x + i * s->x_step, v + k, s->width) - most[k];
+            strip_put(dtype, s->y + i * s->y_step, v + k, s->width,
+                      is_log ? x - sum[k] : exp_biased(x) * factor[k]);
+        }
+    }
+}
+
+VEC_INLINE void do_strip(rlx_dtype dtype, strip *s, bool is_log) {
+    if (s->width == STRIP) {
+        strip_vectors(dtype, s, 0, STRIP / VF, is_log);
+        return;
+    }
+    for (int64_t v = 0; v * VF < s->width; v++)
+        strip_vectors(dtype, s, v, 1, is_log);
+}
+
+VEC_INLINE void run_strips(rlx_dtype dtype, const rlx_kernel_args *args, int64_t begin,
+                           int64_t end) {
+    lines all = lines_of(args);
+    vec_index from = vec_index_without(all.x, all.axis, all.x->rank);
+    vec_index to = vec_index_without(all.y, all.axis, all.y->rank);
+    int64_t strips = (all.inner - 1) / STRIP + 1, bytes = vec_bytes(dtype);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t outer = item / strips, first = item % strips * STRIP;
+        strip s = {.x = vec_at(all.x, bytes, vec_index_at(&from, outer) + first),
+                   .y = vec_to(all.y, bytes, vec_index_at(&to, outer) + first),
+                   .length = all.length,
+                   .x_step = all.x->strides[all.axis] * bytes,
+                   .y_step = all.y->strides[all.axis] * bytes,
+                   .width = rlx_ref_least(STRIP, all.inner - first)};
+        do_strip(dtype, &s, args->op == RLX_OP_LOG_SOFTMAX);
+    }
+}
+
+/* Lines of elements side by side, or whole lines side by side. */
+static bool has_rows(const lines *all) {
+    return all->x->strides[all->axis] == 1 && all->y->strides[all->axis] == 1;
+}
+static bool has_strips(const lines *all) {
+    return vec_is_dense(all->x, all->axis + 1) && vec_is_dense(all->y, all->axis + 1);
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    const rlx_tensor *x = &args->in[0], *y = &args->out[0];
-    rlx_ref_lines from = rlx_ref_lines_of(x, (int64_t)x->rank - 1);
-    rlx_ref_lines to = rlx_ref_lines_of(y, (int64_t)x->rank - 1);
-    for (int64_t item = begin; item < end; item++) {
-        const float *in = (const float *)x->data + rlx_ref_line_offset(&from, item);
-        float *out = (float *)y->data + rlx_ref_line_offset(&to, item);
-        float sum = row_exp(in, out, from.length, row_max(in, from.length));
-        row_divide(out, from.length, sum);
+    lines all = lines_of(args);
+    if (has_rows(&all)) {
+        VEC_BY_DTYPE(all.x->dtype, run_rows, args, begin, end);
+    } else if (has_strips(&all)) {
+        VEC_BY_DTYPE(all.x->dtype, run_strips, args, begin, end);
+    } else {
+        vec_scalar_run(args, begin, end);
     }
 }
 
 static int64_t items(const rlx_kernel_args *args) {
-    return rlx_ref_lines_of(&args->out[0], (int64_t)args->out[0].rank - 1).count;
+    lines all = lines_of(args);
+    if (has_rows(&all) || !has_strips(&all)) return vec_scalar_items(args);
+    if (all.inner == 0) return 0;
+    return vec_product(all.x->dims, 0, all.axis) * ((all.inner - 1) / STRIP + 1);
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
-    return args->out[0].dims[args->out[0].rank - 1];
+    lines all = lines_of(args);
+    int64_t wide = has_rows(&all) ? 1 : rlx_ref_least(STRIP, all.inner);
+    return rlx_ref_cost(rlx_ref_cost(all.length, wide), 2);
 }
 
 static bool takes(const rlx_target_query *query) {
-    const rlx_tensor *x = &query->in[0], *y = &query->out[0];
-    const rlx_axis_attrs *attrs = query->attrs;
-    uint32_t last = x->rank - 1;
-    return x->rank > 0 && x->dtype == RLX_DTYPE_F32 && y->dtype == RLX_DTYPE_F32 &&
-           (attrs->axis == -1 || attrs->axis == (int64_t)last) && x->strides[last] == 1 &&
-           y->strides[last] == 1;
+    rlx_kernel_args args = vec_args_of(query);
+    if (query->in[0].rank == 0 || !vec_is_float(query->in[0].dtype)) return false;
+    lines all = lines_of(&args);
+    return has_rows(&all) || has_strips(&all);
 }
 
 const rlx_cpu_override VEC_SYMBOL(softmax)[] = {
     {RLX_OP_SOFTMAX, 0, takes, {VEC_NAME("softmax"), run, items, item_cost, NULL}},
+    {RLX_OP_LOG_SOFTMAX, 0, takes, {VEC_NAME("log_softmax"), run, items, item_cost, NULL}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
