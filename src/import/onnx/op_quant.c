@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Quantised ops as integer and float formulae. Sums of products of 8-bit numbers are exact: as i32,
+ * or as floats where they fit. */
+#include "import/onnx/ops.h"
+
+/* A scale or zero point: one number, or one per element of an axis. */
+static rlx_value_id along(ox *o, rlx_value_id x, rlx_value_id parameter, int64_t axis) {
+    int64_t dims[RLX_MAX_RANK];
+    uint32_t rank = ox_rank(o, x);
+    if (!ox_ok(o) || parameter == RLX_NONE) return parameter;
+    if (ox_rank(o, parameter) == 0) return parameter;
+    if (ox_rank(o, parameter) != 1) {
+        ox_unsupported(o, "scales in blocks");
+        return RLX_NONE;
+    }
+    if (ox_dim(o, parameter, 0) == 1) return ox_reshape(o, parameter, NULL, 0);
+    uint32_t at = ox_axis(o, axis, rank);
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = i == at ? ox_dim(o, parameter, 0) : 1;
+    return ox_reshape(o, parameter, dims, rank);
+}
+
+static void range_of(ox *o, rlx_dtype dtype, double *least, double *most) {
+    switch (dtype) {
+    case RLX_DTYPE_U8:
+        *least = 0;
+        *most = 255;
+        return;
+    case RLX_DTYPE_I8:
+        *least = -128;
+        *most = 127;
+        return;
+    case RLX_DTYPE_U16:
+        *least = 0;
+        *most = 65535;
+        return;
+    case RLX_DTYPE_I16:
+        *least = -32768;
+        *most = 32767;
+        return;
+    case RLX_DTYPE_U4:
+        *least = 0;
+        *most = 15;
+        return;
+    case RLX_DTYPE_I4:
+        *least = -8;
+        *most = 7;
+        return;
+    default:
+        ox_unsupported(o, "quantised to %s", rlx_dtype_name(dtype));
+        *least = *most = 0;
+    }
+}
+
+/* clip(round(x) + zero), in f32, as `dtype`. */
+static rlx_value_id saturate(ox *o, rlx_value_id x, rlx_value_id zero, rlx_dtype dtype) {
+    rlx_unary_attrs range = {0};
+    range_of(o, dtype, &range.alpha, &range.beta);
+    x = ox_unary(o, RLX_OP_ROUND, x);
+    if (zero != RLX_NONE) x = ox_binary(o, RLX_OP_ADD, x, ox_cast(o, zero, ox_dtype(o, x)));
+    x = ox_node(o, RLX_OP_CLIP, &range, &x, 1);
+    return ox_cast(o, x, dtype);
+}
+
+void rlx_ox_quantize(ox *o) {
+    rlx_value_id x = ox_in(o, 0), scale = ox_in(o, 1), zero = ox_maybe(o, 2);
+    int64_t axis = ox_int(o, "axis", 1);
+    rlx_dtype dtype = zero == RLX_NONE ? RLX_DTYPE_U8 : ox_dtype(o, zero);
+    if (zero == RLX_NONE && ox_int(o, "output_dtype", 0) != 0)
+        rlx_onnx_dtype(ox_int(o, "output_dtype", 0), &dtype);
+    if (ox_int(o, "block_size", 0) != 0) ox_unsupported(o, "scales in blocks");
+    scale = along(o, x, scale, axis);
+    zero = along(o, x, zero, axis);
+    if (ox_ok(o) && !ox_is_float(o, x)) x = ox_cast(o, x, RLX_DTYPE_F32);
+    if (ox_ok(o) && ox_dtype(o, scale) != ox_dtype(o, x)) {
+        x = ox_cast(o, x, RLX_DTYPE_F32);
+        scale = ox_cast(o, scale, RLX_DTYPE_F32);
+    }
+    x = ox_binary(o, RLX_OP_DIV, x, scale);
+    ox_give(o, 0, saturate(o, ox_cast(o, x, RLX_DTYPE_F32), zero, dtype));
+}
+
+void rlx_ox_dequantize(ox *o) {
+    rlx_value_id x = ox_in(o, 0), scale = ox_in(o, 1), zero = ox_maybe(o, 2);
+    int64_t axis = ox_int(o, "axis", 1);
+    if (ox_int(o, "block_size", 0) != 0) ox_unsupported(o, "scales in blocks");
+    rlx_dtype dtype = ox_dtype(o, scale);
+    bool is_wide = ox_dtype(o, x) == RLX_DTYPE_I32; /* biases: more digits than f32 has */
+    scale = along(o, x, scale, axis);
+    zero = along(o, x, zero, axis);
+    if (is_wide && zero != RLX_NONE) {
+        x = ox_binary(o, RLX_OP_SUB, x, zero);
+        zero = RLX_NONE;
+    }
+    rlx_value_id y = ox_cast(o, x, RLX_DTYPE_F32);
+    if (zero != RLX_NONE) y = ox_binary(o, RLX_OP_SUB, y, ox_cast(o, zero, RLX_DTYPE_F32));
+    y = ox_binary(o, RLX_OP_MUL, y, ox_cast(o, scale, RLX_DTYPE_F32));
+    ox_give(o, 0, ox_cast(o, y, dtype));
+}
+
+/* Scale and zero point from the range of the data, which always holds 0. */
+void rlx_ox_dynamic_quantize(ox *o) {
+    rlx_value_id x = ox_in(o, 0), zero = ox_scalar(o, RLX_DTYPE_F32, 0);
+    rlx_value_id steps = ox_scalar(o, RLX_DTYPE_F32, 255);
+    rlx_value_id most =
+        ox_binary(o, RLX_OP_MAX, ox_reduce(o, RLX_OP_REDUCE_MAX, x, NULL, 0, false), zero);
+    rlx_value_id least =
+        ox_binary(o, RLX_OP_MIN, ox_reduce(o, RLX_OP_REDUCE_MIN, x, NULL, 0, false), zero);
+    rlx_value_id scale = ox_binary(o, RLX_OP_DIV, ox_binary(o, RLX_OP_SUB, most, least), steps);
+    rlx_value_id first = ox_binary(o, RLX_OP_SUB, zero, ox_binary(o, RLX_OP_DIV, least, scale));
+    const rlx_unary_attrs range = {0, 255};
+    first = ox_node(o, RLX_OP_CLIP, &range, &first, 1);
+    rlx_value_id point = ox_cast(o, ox_unary(o, RLX_OP_ROUND, first), RLX_DTYPE_U8);
+    ox_give(o, 0, saturate(o, ox_binary(o, RLX_OP_DIV, x, scale), point, RLX_DTYPE_U8));
+    ox_give(o, 1, scale);
+    ox_give(o, 2, point);
+}
+
+/* An 8-bit operand minus its zero point, as i32. `axis` is where a vector of zero points goes. */
+static rlx_value_id centred(ox *o, rlx_value_id x, rlx_value_id zero, int64_t axis,
+                            rlx_dtype dtype) {
+    rlx_value_id wide = ox_cast(o, x, dtype);
+    if (zero == RLX_NONE) return wide;
+    return ox_binary(o, RLX_OP_SUB, wide, ox_cast(o, along(o, x, zero, axis), dtype));
+}
+
+static bool is_zero(ox *o, rlx_value_id zero) {
+    if (zero == RLX_NONE) return true;
+    return ox_is_constant(o, zero) && ox_elements(o, zero) == 1 && ox_need_double(o, zero) == 0;
+}
+
+/* sum (a - a_zero)(b - b_zero) as i32. */
+static rlx_value_id integer_product(ox *o, rlx_value_id a, rlx_value_id a_zero, rlx_value_id b,
+                                    rlx_value_id b_zero) {
+    if (is_zero(o, a_zero) && is_zero(o, b_zero)) {
+        const rlx_matmul_attrs attrs = {.to = RLX_DTYPE_I32, .has_to = true};
+        const rlx_value_id inputs[] = {a, b};
+        return ox_node(o, RLX_OP_MATMUL, &attrs, inputs, 2);
+    }
+    return ox_matmul(o, centred(o, a, a_zero, -2, RLX_DTYPE_I32),
+                     centred(o, b, b_zero, -1, RLX_DTYPE_I32));
+}
+
+void rlx_ox_matmul_integer(ox *o) {
+    ox_give(o, 0, integer_product(o, ox_in(o, 0), ox_maybe(o, 2), ox_in(o, 1), ox_maybe(o, 3)));
+}
+
+/* An exact sum times the scales, saturated: the end of both QLinear ops. */
+static rlx_value_id requantize(ox *o, rlx_value_id sum, rlx_value_id scale, rlx_value_id y_scale,
+                               rlx_value_id y_zero) {
+    rlx_value_id ratio = ox_binary(o, RLX_OP_DIV, scale, y_scale);
+    sum = ox_binary(o, RLX_OP_MUL, ox_cast(o, sum, RLX_DTYPE_F32), ratio);
+    return saturate(o, sum, y_zero, ox_dtype(o, y_zero));
+}
+
+void rlx_ox_qlinear_matmul(ox *o) {
+    rlx_value_id in[8];
+    for (uint32_t i = 0; i < 8; i++)
+        in[i] = ox_in(o, i);
+    rlx_value_id a_scale = along(o, in[0], in[1], -2), b_scale = along(o, in[3], in[4], -1);
+    rlx_value_id sum = integer_product(o, in[0], in[2], in[3], in[5]);
+    rlx_value_id scale = ox_binary(o, RLX_OP_MUL, ox_cast(o, a_scale, RLX_DTYPE_F32),
+                                   ox_cast(o, b_scale, RLX_DTYPE_F32));
+    rlx_value_id y_scale = ox_cast(o, along(o, sum, in[6], -2), RLX_DTYPE_F32);
+    rlx_value_id y_zero = along(o, sum, in[7], -2);
+    ox_give(o, 0, requantize(o, sum, scale, y_scale, y_zero));
+}
+
+/* A convolution of integers in floats: f32 while every sum is below 2^24, else f64. */
+static rlx_value_id integer_conv(ox *o, rlx_value_id x, rlx_value_id x_zero, rlx_value_id w,
+                                 rlx_value_id w_zero, rlx_value_id bias) {
+    rlx_conv_attrs attrs = {0};
+    rlx_ints kernel = {0};
+    int64_t rows = ox_dim(o, w, 0);
+    if (!ox_ok(o)) return RLX_NONE;
+    int64_t terms = rows == 0 ? 0 : ox_elements(o, w) / rows;
+    rlx_dtype dtype = bias == RLX_NONE && terms <= 256 ? RLX_DTYPE_F32 : RLX_DTYPE_F64;
+    const char *mode = ox_text(o, "auto_pad", "NOTSET");
+    attrs.auto_pad = mode[0] == 'V'   ? RLX_AUTO_PAD_VALID
+                     : mode[0] == 'N' ? RLX_AUTO_PAD_EXPLICIT
+                     : mode[5] == 'U' ? RLX_AUTO_PAD_SAME_UPPER
+                                      : RLX_AUTO_PAD_SAME_LOWER;
+    ox_ints(o, "strides", &attrs.strides);
+    ox_ints(o, "dilations", &attrs.dilations);
+    ox_ints(o, "pads", &attrs.pads);
+    ox_ints(o, "kernel_shape", &kernel);
+    attrs.groups = ox_int(o, "group", 1);
+    const rlx_value_id inputs[] = {centred(o, x, x_zero, 1, dtype), centred(o, w, w_zero, 0, dtype),
+                                   bias == RLX_NONE ? RLX_NONE : ox_cast(o, bias, dtype)};
+    rlx_value_id y = ox_node(o, RLX_OP_CONV, &attrs, inputs, bias == RLX_NONE ? 2 : 3);
+    return ox_cast(o, y, RLX_DTYPE_I32);
+}
+
+void rlx_ox_conv_integer(ox *o) {
+    ox_give(o, 0,
+            integer_conv(o, ox_in(o, 0), ox_maybe(o, 2), ox_in(o, 1), ox_maybe(o, 3), RLX_NONE));
+}
+
+void rlx_ox_qlinear_conv(ox *o) {
+    rlx_value_id in[8];
+    for (uint32_t i = 0; i < 8; i++)
+        in[i] = ox_in(o, i);
+    rlx_value_id sum = integer_conv(o, in[0], in[2], in[3], in[5], ox_maybe(o, 8));
+    rlx_value_id scale = ox_binary(o, RLX_OP_MUL, along(o, sum, in[1], 1), along(o, sum, in[4], 1));
+    ox_give(o, 0, requantize(o, sum, scale, along(o, sum, in[6], 1), along(o, sum, in[7], 1)));
+}
