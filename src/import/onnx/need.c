@@ -26,8 +26,12 @@ static bool mark_inputs(ox *o, rlx_value_id value, bool is_direct, bool *is_seen
             uint64_t bytes = 0;
             bool is_small =
                 rlx_type_bytes(&info->type, &bytes) == RLX_OK && bytes <= MOST_BOUND_BYTES;
-            /* Floats are data, unless the op itself takes its size from them. */
-            if (!is_small || (!is_direct && rlx_dtype_is_float(info->type.dtype))) return false;
+            /* Floats are data, unless it is a single number or the op itself takes its size. */
+            uint64_t elements = 0;
+            bool is_data =
+                !is_direct && rlx_dtype_is_float(info->type.dtype) &&
+                (rlx_shape_elements(&info->type.shape, &elements) != RLX_OK || elements > 1);
+            if (!is_small || is_data) return false;
             if (!o->has_value[i]) {
                 ox_fail(o, RLX_FAIL(RLX_INVALID_ARGUMENT,
                                     "input '%s' decides shapes: its value must be given when the "
