@@ -5,7 +5,8 @@
  * Used by one thread at a time; may move between threads. A slot that is not row-major without
  * holes is read and written in logical order all the same; only packed weights show their bytes as
  * they are. Every refused call names the slot and the numbers, and has written nothing. While a
- * device works on the arena, host access is RLX_BUSY. */
+ * device works on the arena, host access is RLX_BUSY; while a ring fills slots of it (rlx/copy.h),
+ * access to these. Of copies that are issued to an address the arena knows nothing. */
 #ifndef RLX_ARENA_H
 #define RLX_ARENA_H
 
@@ -58,8 +59,10 @@ RLX_CALL rlx_status rlx_arena_read_bytes(rlx_arena *arena, uint32_t slot, uint64
                                          void *destination, uint64_t bytes, uint32_t flags,
                                          uint64_t *out_bytes);
 
-/* Copies `count` elements between two slots of one dtype; overlapping ranges behave like memmove.
- * Both slots are plain. RLX_MISMATCH: two dtypes. */
+/* Copies `count` elements, counted in logical order, between two slots of one dtype. Onto itself at
+ * the same place is a no-op; between row-major slots overlapping ranges behave like memmove.
+ * RLX_MISMATCH: two dtypes; RLX_UNSUPPORTED: packed weights, or slots that share memory and of
+ * which one has strides (which element would be read before it is written?). */
 RLX_CALL rlx_status rlx_arena_copy(rlx_arena *arena, uint32_t from, uint64_t from_first,
                                    uint32_t to, uint64_t to_first, uint64_t count);
 

@@ -142,7 +142,9 @@ typedef struct rlx_ring_tile {
 RLX_CALL rlx_status rlx_ring_create(const rlx_allocator *allocator, rlx_copy_engine *engine,
                                     void *const *stages, uint32_t count, uint64_t stage_bytes,
                                     rlx_ring **out_ring);
-/* Over slots of an arena with addresses; each stage holds as much as the smallest slot. */
+/* Over slots of an arena with addresses; each stage holds as much as the smallest slot. The arena
+ * outlives the ring. Host access to a slot is RLX_BUSY from acquire until wait or drain has seen
+ * the end of its copies. */
 RLX_CALL rlx_status rlx_ring_create_slots(const rlx_allocator *allocator, rlx_copy_engine *engine,
                                           rlx_arena *arena, const uint32_t *slots, uint32_t count,
                                           rlx_ring **out_ring);

@@ -107,7 +107,7 @@ rlx_tensor rlx_arena_tensor(const rlx_arena *arena, uint32_t slot) {
     return tensor;
 }
 
-rlx_status rlx_arena_check_idle(const rlx_arena *arena) {
+rlx_status rlx_arena_check_device(const rlx_arena *arena) {
     if (arena == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "arena is NULL");
     if (atomic_load_explicit(&arena->pending, memory_order_acquire) != 0) {
         return RLX_FAIL(RLX_BUSY, "the device is working on this arena: wait for it first");
@@ -115,15 +115,70 @@ rlx_status rlx_arena_check_idle(const rlx_arena *arena) {
     return RLX_OK;
 }
 
+static rlx_status fail_held(const rlx_arena_hold *hold) {
+    rlx_status status =
+        RLX_FAIL(RLX_BUSY, "a copy is filling %" PRIu64 " bytes at %" PRIu64 " of segment %u",
+                 hold->bytes, hold->offset, (unsigned)hold->segment);
+    rlx_error_detail_edit()->offset = hold->offset;
+    rlx_error_detail_edit()->bytes = hold->bytes;
+    return status;
+}
+
+rlx_status rlx_arena_check_idle(const rlx_arena *arena) {
+    RLX_TRY(rlx_arena_check_device(arena));
+    return arena->holds == NULL ? RLX_OK : fail_held(arena->holds);
+}
+
+rlx_status rlx_arena_check_range(const rlx_arena *arena, rlx_segment segment, uint64_t offset,
+                                 uint64_t bytes) {
+    RLX_TRY(rlx_arena_check_device(arena));
+    for (const rlx_arena_hold *hold = arena->holds; hold != NULL; hold = hold->next) {
+        /* Ranges of one segment: neither end wraps. */
+        if (hold->segment == segment && offset < hold->offset + hold->bytes &&
+            hold->offset < offset + bytes) {
+            return fail_held(hold);
+        }
+    }
+    return RLX_OK;
+}
+
+rlx_arena_range rlx_arena_slot_range(const rlx_arena_slot *slot) {
+    int64_t low = 0, high = 0;
+    if (slot->row->layout != 0 || rlx_plan_slot_span(slot->row, &low, &high) != RLX_OK) {
+        return (rlx_arena_range){slot->segment, slot->offset, slot->bytes};
+    }
+    return (rlx_arena_range){slot->segment, slot->offset + (uint64_t)low, (uint64_t)(high - low)};
+}
+
+void rlx_arena_hold_slot(rlx_arena *arena, uint32_t slot, rlx_arena_hold *hold) {
+    rlx_arena_slot found;
+    rlx_arena_range range;
+    if (!rlx_arena_find(arena, slot, &found)) return;
+    rlx_arena_let_go(arena, hold);
+    range = rlx_arena_slot_range(&found);
+    *hold = (rlx_arena_hold){arena->holds, range.segment, range.offset, range.bytes};
+    arena->holds = hold;
+}
+
+void rlx_arena_let_go(rlx_arena *arena, rlx_arena_hold *hold) {
+    rlx_arena_hold **at = &arena->holds;
+    while (*at != NULL && *at != hold) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) *at = hold->next;
+}
+
 static rlx_status check_segment(const rlx_arena *arena, rlx_segment segment, uint64_t offset,
                                 uint64_t bytes) {
     rlx_status status;
-    RLX_TRY(rlx_arena_check_idle(arena));
+    RLX_TRY(rlx_arena_check_device(arena));
     if ((uint32_t)segment >= RLX_SEGMENT_COUNT || !arena->is_present[segment]) {
         return RLX_FAIL(RLX_NOT_FOUND, "no segment %u", (unsigned)segment);
     }
     /* Subtract rather than add: offset + bytes may wrap. */
-    if (bytes <= arena->bytes[segment] && offset <= arena->bytes[segment] - bytes) return RLX_OK;
+    if (bytes <= arena->bytes[segment] && offset <= arena->bytes[segment] - bytes) {
+        return rlx_arena_check_range(arena, segment, offset, bytes);
+    }
     status =
         RLX_FAIL(RLX_OUT_OF_BOUNDS, "offset %" PRIu64 " + bytes %" PRIu64 " > segment %" PRIu64,
                  offset, bytes, arena->bytes[segment]);

@@ -49,6 +49,14 @@ typedef struct rlx_arena_ops {
                        uint8_t value);
 } rlx_arena_ops;
 
+/* A range that somebody is filling: a copy engine, while the host runs on. Owned by whoever fills
+ * it; linked into the arena as long as it is held. */
+typedef struct rlx_arena_hold {
+    struct rlx_arena_hold *next;
+    rlx_segment segment;
+    uint64_t offset, bytes;
+} rlx_arena_hold;
+
 struct rlx_arena { /* first member of every implementation */
     const rlx_arena_ops *ops;
     rlx_allocator allocator;
@@ -58,6 +66,7 @@ struct rlx_arena { /* first member of every implementation */
     bool is_present[RLX_SEGMENT_COUNT]; /* has memory here (even if 0 bytes) */
     bool is_writable[RLX_SEGMENT_COUNT];
     _Atomic uint32_t pending; /* submits that were not waited for: no host access */
+    rlx_arena_hold *holds;    /* borrowed: ranges without host access */
 };
 
 /* Host memory, own or given. What it does not get it allocates with the plan's alignment; state,
@@ -65,6 +74,11 @@ struct rlx_arena { /* first member of every implementation */
 RLX_WARN_UNUSED rlx_status rlx_arena_create_host(const rlx_arena_request *request,
                                                  const char *device, rlx_arena **out_arena);
 void rlx_arena_destroy(rlx_arena *arena); /* NULL is fine */
+
+/* Host access to what the slot covers is RLX_BUSY from now until it is let go. By the thread that
+ * uses the arena. A slot without memory holds nothing. */
+void rlx_arena_hold_slot(rlx_arena *arena, uint32_t slot, rlx_arena_hold *hold);
+void rlx_arena_let_go(rlx_arena *arena, rlx_arena_hold *hold); /* also one that is not held */
 
 /* Raw access by segment, checked. */
 RLX_WARN_UNUSED rlx_status rlx_arena_read_segment(rlx_arena *arena, rlx_segment segment,

@@ -22,19 +22,11 @@ static rlx_status check_range(const rlx_arena_slot *slot, uint64_t first, uint64
 
 static rlx_status check_copy_slot(const rlx_arena_slot *slot, uint64_t first, uint64_t count) {
     RLX_TRY(check_range(slot, first, count));
-    if (slot->row->layout != RLX_LAYOUT_PLAIN || !rlx_arena_slot_is_plain(slot)) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "slot '%s' is not plain: no copies inside the arena",
-                        slot->row->name);
+    if (slot->row->layout != 0) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "slot '%s' is packed (layout %u): only raw bytes",
+                        slot->row->name, slot->row->layout);
     }
-    if (slot->block_elements > 2 &&
-        (first % slot->block_elements != 0 || count % slot->block_elements != 0)) {
-        return RLX_FAIL(RLX_INVALID_ARGUMENT,
-                        "slot '%s': elements %" PRIu64 " + %" PRIu64
-                        " are not whole blocks of %" PRIu64 " (%s)",
-                        slot->row->name, first, count, slot->block_elements,
-                        rlx_dtype_name(slot->row->dtype));
-    }
-    return RLX_OK;
+    return rlx_arena_check_blocks(slot, slot->row->dims, first, count);
 }
 
 static rlx_status copy_nibble(rlx_arena *arena, const rlx_arena_slot *from, uint64_t from_at,
@@ -60,10 +52,46 @@ static rlx_status copy_nibbles(rlx_arena *arena, const rlx_arena_slot *from, uin
     return RLX_OK;
 }
 
+static bool share_memory(const rlx_arena_slot *a, const rlx_arena_slot *b) {
+    rlx_arena_range x = rlx_arena_slot_range(a), y = rlx_arena_slot_range(b);
+    return x.segment == y.segment && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+}
+
+/* In logical order through the stack; no part of the destination may be read after it was written.
+ */
+static rlx_status copy_strided(rlx_arena *arena, const rlx_arena_slot *from, uint64_t from_first,
+                               const rlx_arena_slot *to, uint64_t to_first, uint64_t count) {
+    uint8_t stage[STAGE_BYTES];
+    /* Whole blocks; of every dtype at least one fits. */
+    uint64_t most = STAGE_BYTES / from->block_bytes * from->block_elements;
+    if (share_memory(from, to)) {
+        return RLX_FAIL(RLX_UNSUPPORTED,
+                        "copy '%s' -> '%s': they share memory, and one has strides",
+                        from->row->name, to->row->name);
+    }
+    for (uint64_t done = 0; done < count;) {
+        uint64_t now = count - done < most ? count - done : most;
+        RLX_TRY(rlx_arena_move_elements(arena, from, false, from_first + done, now, stage));
+        RLX_TRY(rlx_arena_move_elements(arena, to, true, to_first + done, now, stage));
+        done += now;
+    }
+    return RLX_OK;
+}
+
+static rlx_status copy_plain(rlx_arena *arena, const rlx_arena_slot *from, uint64_t from_first,
+                             const rlx_arena_slot *to, uint64_t to_first, uint64_t count) {
+    uint64_t elements = from->block_elements, bytes = from->block_bytes;
+    if (elements == 2 && (from_first | to_first | count) % 2 != 0) {
+        return copy_nibbles(arena, from, from_first, to, to_first, count);
+    }
+    return arena->ops->copy(arena, from->segment, from->offset + from_first / elements * bytes,
+                            to->segment, to->offset + to_first / elements * bytes,
+                            count / elements * bytes);
+}
+
 rlx_status rlx_arena_copy(rlx_arena *arena, uint32_t from, uint64_t from_first, uint32_t to,
                           uint64_t to_first, uint64_t count) {
     rlx_arena_slot a, b;
-    uint64_t elements, bytes;
     RLX_TRY(rlx_arena_need(arena, from, false, &a));
     RLX_TRY(rlx_arena_need(arena, to, true, &b));
     if (a.row->dtype != b.row->dtype) {
@@ -72,14 +100,11 @@ rlx_status rlx_arena_copy(rlx_arena *arena, uint32_t from, uint64_t from_first, 
     }
     RLX_TRY_WITH(check_copy_slot(&a, from_first, count), "copy from");
     RLX_TRY_WITH(check_copy_slot(&b, to_first, count), "copy to");
-    if (count == 0) return RLX_OK;
-    elements = a.block_elements;
-    bytes = a.block_bytes;
-    if (elements == 2 && (from_first | to_first | count) % 2 != 0) {
-        return copy_nibbles(arena, &a, from_first, &b, to_first, count);
+    if (count == 0 || (from == to && from_first == to_first)) return RLX_OK;
+    if (rlx_arena_slot_is_plain(&a) && rlx_arena_slot_is_plain(&b)) {
+        return copy_plain(arena, &a, from_first, &b, to_first, count);
     }
-    return arena->ops->copy(arena, a.segment, a.offset + from_first / elements * bytes, b.segment,
-                            b.offset + to_first / elements * bytes, count / elements * bytes);
+    return copy_strided(arena, &a, from_first, &b, to_first, count);
 }
 
 static bool same_slot(const rlx_plan *a, const rlx_plan *b, uint32_t slot) {
@@ -142,21 +167,35 @@ rlx_status rlx_arena_copy_to(rlx_arena *arena, rlx_arena *destination) {
     return copy_segment(arena, destination, RLX_SEGMENT_SCRATCH);
 }
 
-/* Bytes [offset, offset + bytes) of the one offset space; a range may cross segments. */
+/* What of [offset, offset + bytes) of the one offset space lies together; inside the arena. */
+static rlx_arena_range first_piece(const rlx_arena *arena, uint64_t offset, uint64_t bytes) {
+    uint32_t segment = 0;
+    while (segment == RLX_SEGMENT_SOURCE || offset >= arena->bytes[segment]) {
+        if (segment != RLX_SEGMENT_SOURCE) offset -= arena->bytes[segment];
+        segment++;
+    }
+    uint64_t rest = arena->bytes[segment] - offset;
+    return (rlx_arena_range){(rlx_segment)segment, offset, bytes < rest ? bytes : rest};
+}
+
+static rlx_status check_space(const rlx_arena *arena, uint64_t offset, uint64_t bytes) {
+    while (bytes != 0) {
+        rlx_arena_range piece = first_piece(arena, offset, bytes);
+        RLX_TRY(rlx_arena_check_range(arena, piece.segment, piece.offset, piece.bytes));
+        offset += piece.bytes;
+        bytes -= piece.bytes;
+    }
+    return RLX_OK;
+}
+
 static rlx_status read_space(rlx_arena *arena, uint64_t offset, uint8_t *destination,
                              uint64_t bytes) {
-    uint64_t start = 0;
-    for (uint32_t i = 0; i < RLX_SEGMENT_COUNT && bytes != 0; i++) {
-        if (i == RLX_SEGMENT_SOURCE) continue;
-        uint64_t end = start + arena->bytes[i];
-        if (offset < end) {
-            uint64_t now = end - offset < bytes ? end - offset : bytes;
-            RLX_TRY(arena->ops->read(arena, (rlx_segment)i, offset - start, destination, now));
-            offset += now;
-            destination += now;
-            bytes -= now;
-        }
-        start = end;
+    while (bytes != 0) {
+        rlx_arena_range piece = first_piece(arena, offset, bytes);
+        RLX_TRY(arena->ops->read(arena, piece.segment, piece.offset, destination, piece.bytes));
+        offset += piece.bytes;
+        destination += piece.bytes;
+        bytes -= piece.bytes;
     }
     return RLX_OK;
 }
@@ -192,13 +231,15 @@ rlx_status rlx_arena_read_any_f32(rlx_arena *arena, rlx_dtype dtype, uint64_t fi
     enum { CHUNK = 1024 };
     uint8_t stage[CHUNK * 8];
     uint64_t elements, bytes;
-    RLX_TRY(rlx_arena_check_idle(arena));
+    RLX_TRY(rlx_arena_check_device(arena));
     RLX_TRY(check_any(arena, dtype, first, count));
     if (count != 0 && destination == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "destination is NULL");
     }
     elements = rlx_dtype_block_elements(dtype);
     bytes = rlx_dtype_block_bytes(dtype);
+    RLX_TRY(
+        check_space(arena, first / elements * bytes, (count + elements - 1) / elements * bytes));
     for (uint64_t done = 0; done < count;) {
         uint64_t now = count - done < CHUNK ? count - done : CHUNK;
         RLX_TRY(read_space(arena, (first + done) / elements * bytes, stage,

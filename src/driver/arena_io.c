@@ -162,7 +162,8 @@ static rlx_status walk(const access *io, uint64_t first, uint64_t count) {
 
 rlx_status rlx_arena_need(const rlx_arena *arena, uint32_t slot, bool to_write,
                           rlx_arena_slot *out_slot) {
-    RLX_TRY(rlx_arena_check_idle(arena));
+    rlx_arena_range range;
+    RLX_TRY(rlx_arena_check_device(arena));
     if (!rlx_arena_find(arena, slot, out_slot)) {
         return RLX_FAIL(RLX_NOT_FOUND, "slot %u has no memory (the plan has %u slots)", slot,
                         arena->plan->slots.count);
@@ -171,6 +172,10 @@ rlx_status rlx_arena_need(const rlx_arena *arena, uint32_t slot, bool to_write,
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "slot '%s' lies in shared weights: read only",
                         out_slot->row->name);
     }
+    if (arena->holds == NULL) return RLX_OK;
+    range = rlx_arena_slot_range(out_slot);
+    RLX_TRY_WITH(rlx_arena_check_range(arena, range.segment, range.offset, range.bytes),
+                 "slot '%s'", out_slot->row->name);
     return RLX_OK;
 }
 
@@ -193,9 +198,16 @@ static rlx_status limit(const rlx_arena_slot *slot, const char *unit, uint64_t f
     return status;
 }
 
+rlx_status rlx_arena_move_elements(rlx_arena *arena, const rlx_arena_slot *slot, bool to_arena,
+                                   uint64_t first, uint64_t count, uint8_t *memory) {
+    access io = {.arena = arena, .slot = *slot, .to_arena = to_arena, .host = memory};
+    io.dims = slot->row->dims;
+    return walk(&io, first, count);
+}
+
 /* Ranges of block types begin and end on blocks; 4-bit types go element by element. */
-static rlx_status check_blocks(const rlx_arena_slot *slot, const int64_t *dims, uint64_t first,
-                               uint64_t count) {
+rlx_status rlx_arena_check_blocks(const rlx_arena_slot *slot, const int64_t *dims, uint64_t first,
+                                  uint64_t count) {
     uint64_t elements = slot->block_elements;
     uint64_t row = slot->row->rank == 0 ? 1 : (uint64_t)dims[slot->row->rank - 1];
     if (elements <= 2 || count == 0) return RLX_OK;
@@ -211,7 +223,7 @@ static rlx_status access_f32(access *io, uint32_t slot, uint64_t first, uint64_t
     RLX_TRY(rlx_arena_need(io->arena, slot, io->to_arena, &io->slot));
     io->dims = io->slot.row->dims;
     RLX_TRY(limit(&io->slot, "element", first, io->slot.elements, flags, &count));
-    RLX_TRY(check_blocks(&io->slot, io->dims, first, count));
+    RLX_TRY(rlx_arena_check_blocks(&io->slot, io->dims, first, count));
     if (count != 0 && io->host == NULL)
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "host memory is NULL");
     RLX_TRY_WITH(walk(io, first, count), "slot '%s'", io->slot.row->name);
@@ -248,7 +260,7 @@ static rlx_status walk_bytes(access *io, uint64_t first, uint64_t bytes) {
                         io->slot.row->name, first, bytes, block);
     }
     if (count > io->slot.elements - first_element) count = io->slot.elements - first_element;
-    RLX_TRY(check_blocks(&io->slot, io->slot.row->dims, first_element, count));
+    RLX_TRY(rlx_arena_check_blocks(&io->slot, io->slot.row->dims, first_element, count));
     return walk(io, first_element, count);
 }
 
@@ -292,7 +304,7 @@ static rlx_status read_dims(access *io, uint32_t slot, const int64_t *dims) {
         count *= (uint64_t)dims[i];
     }
     io->dims = dims;
-    RLX_TRY(check_blocks(&io->slot, dims, 0, count));
+    RLX_TRY(rlx_arena_check_blocks(&io->slot, dims, 0, count));
     if (count != 0 && io->host == NULL)
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "host memory is NULL");
     return walk(io, 0, count);

@@ -5,8 +5,12 @@
  * released <= handed <= committed <= acquired <= released + N. Stage k is at stages[k % N]. */
 #include "driver/copy.h"
 
+#include "driver/arena.h"
+
 typedef struct ring_stage {
     uint8_t *data; /* borrowed */
+    uint32_t slot; /* of the arena, if there is one */
+    rlx_arena_hold hold;
     uint64_t bytes;
     uint32_t piece_count, waited; /* pieces issued, and those that are known to be over */
     rlx_copy_token pieces[RLX_RING_PIECES];
@@ -15,6 +19,7 @@ typedef struct ring_stage {
 struct rlx_ring {
     rlx_allocator allocator;
     rlx_copy_engine *engine; /* borrowed */
+    rlx_arena *arena;        /* borrowed; NULL: over caller memory */
     uint64_t stage_bytes;
     uint32_t count;
     uint64_t acquired, committed, handed, released;
@@ -66,6 +71,7 @@ rlx_status rlx_ring_create(const rlx_allocator *allocator, rlx_copy_engine *engi
 
 static rlx_status take_slot(rlx_ring *ring, rlx_arena *arena, uint32_t stage, uint32_t slot) {
     uint64_t bytes = rlx_arena_slot_bytes(arena, slot);
+    ring->stages[stage].slot = slot;
     if (!rlx_arena_has_slot(arena, slot)) {
         return RLX_FAIL(RLX_NOT_FOUND, "ring: slot %" PRIu32 " has no memory in the arena", slot);
     }
@@ -86,6 +92,7 @@ rlx_status rlx_ring_create_slots(const rlx_allocator *allocator, rlx_copy_engine
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "ring: arena, slots or result is null");
     }
     RLX_TRY(create_empty(allocator, engine, count, &ring));
+    ring->arena = arena;
     ring->stage_bytes = UINT64_MAX;
     for (uint32_t i = 0; i < count && status == RLX_OK; ++i) {
         status = take_slot(ring, arena, i, slots[i]);
@@ -119,6 +126,7 @@ rlx_status rlx_ring_acquire(rlx_ring *ring) {
     stage = stage_at(ring, ring->acquired++);
     stage->bytes = 0;
     stage->piece_count = stage->waited = 0;
+    if (ring->arena != NULL) rlx_arena_hold_slot(ring->arena, stage->slot, &stage->hold);
     return RLX_OK;
 }
 
@@ -169,6 +177,7 @@ static rlx_status wait_stage(rlx_ring *ring, ring_stage *stage, uint64_t timeout
             rlx_error_save(&record);
         }
     }
+    if (ring->arena != NULL) rlx_arena_let_go(ring->arena, &stage->hold);
     if (first != RLX_OK) rlx_error_restore(&record);
     return first;
 }

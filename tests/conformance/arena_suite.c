@@ -18,7 +18,7 @@ enum { DTYPE_ELEMENTS = 512, FLAT = 4096 };
 typedef struct fixture {
     rlx_plan *plan;
     rlx_arena *arena;
-    uint32_t w, k, x, x_columns, x_backwards, nibbles, other, one, empty;
+    uint32_t w, k, x, x_columns, x_backwards, nibbles, nibbles_backwards, other, one, empty;
     uint32_t dtypes[RLX_DTYPE_COUNT];
     float weights[4];
 } fixture;
@@ -39,6 +39,8 @@ static void make_plan(fixture *f) {
     f->x_backwards =
         hand_view(&hand, f->x, "x_backwards", 44, HAND_DIMS(12), (const int64_t[]){-1});
     f->nibbles = scratch(&hand, "nibbles", RLX_DTYPE_I4, HAND_DIMS(9));
+    f->nibbles_backwards =
+        hand_view(&hand, f->nibbles, "nibbles_backwards", 4, HAND_DIMS(9), (const int64_t[]){-1});
     f->other = scratch(&hand, "other", RLX_DTYPE_F32, HAND_DIMS(20));
     f->one = scratch(&hand, "one", RLX_DTYPE_F64, HAND_SCALAR);
     f->empty = scratch(&hand, "empty", RLX_DTYPE_F32, HAND_DIMS(0, 7));
@@ -301,8 +303,29 @@ static void wrong_copies_are_refused(void **state) {
     assert_status(RLX_OUT_OF_BOUNDS,
                   rlx_arena_copy(f->arena, f->x, UINT64_MAX, f->other, 0, UINT64_MAX));
     assert_status(RLX_NOT_FOUND, rlx_arena_copy(f->arena, f->x, 0, 9999, 0, 1));
-    assert_status(RLX_UNSUPPORTED, rlx_arena_copy(f->arena, f->x_columns, 0, f->other, 0, 3));
-    assert_error_has("x_columns");
+    assert_status(RLX_UNSUPPORTED, rlx_arena_copy(f->arena, f->x_columns, 0, f->x, 0, 3));
+    assert_error_has("'x_columns' -> 'x': they share memory, and one has strides");
+    assert_status(RLX_INVALID_ARGUMENT, rlx_arena_copy(f->arena, f->dtypes[RLX_DTYPE_Q8_0], 32,
+                                                       f->dtypes[RLX_DTYPE_Q8_0], 16, 32));
+    assert_error_has("whole blocks of 32");
+}
+
+static void copies_of_strided_slots_follow_the_logical_order(void **state) {
+    fixture *f = *state;
+    float out[20], nibbles[9] = {-8, 7, -1, 2, 3, 4, 5, 6, -7};
+    uint32_t i4 = f->dtypes[RLX_DTYPE_I4];
+    assert_ok(rlx_arena_write_f32(f->arena, f->x, 0, numbers(12), 12, 0, NULL));
+    assert_ok(rlx_arena_copy(f->arena, f->x_columns, 1, f->other, 5, 4));
+    assert_ok(rlx_arena_read_f32(f->arena, f->other, 4, out, 6, 0, NULL));
+    assert_memory_equal(out, ((float[]){0, 5, 9, 2, 6, 0}), 6 * sizeof *out);
+    assert_ok(rlx_arena_copy(f->arena, f->other, 5, f->x_backwards, 0, 3));
+    assert_ok(rlx_arena_read_f32(f->arena, f->x, 8, out, 4, 0, NULL));
+    assert_memory_equal(out, ((float[]){9, 2, 9, 5}), 4 * sizeof *out);
+    assert_ok(rlx_arena_copy(f->arena, f->x_columns, 2, f->x_columns, 2, 9)); /* onto itself */
+    assert_ok(rlx_arena_write_f32(f->arena, f->nibbles, 0, nibbles, 9, 0, NULL));
+    assert_ok(rlx_arena_copy(f->arena, f->nibbles_backwards, 1, i4, 2, 7));
+    assert_ok(rlx_arena_read_f32(f->arena, i4, 1, out, 9, 0, NULL));
+    assert_memory_equal(out, ((float[]){0, 6, 5, 4, 3, 2, -1, 7, 0}), 9 * sizeof *out);
 }
 
 static void the_twin_gets_everything(void **state) {
@@ -428,6 +451,34 @@ static void host_access_while_the_device_works_is_refused(void **state) {
     assert_ok(rlx_arena_read_f32(f->arena, f->x, 0, out, 1, 0, NULL));
 }
 
+/* As a copy engine fills a slot: what shares bytes with it waits, everything else goes on. */
+static void a_slot_that_is_being_filled_is_refused_and_no_other(void **state) {
+    fixture *f = *state;
+    rlx_arena_hold hold = {0}, second = {0};
+    uint64_t at = rlx_arena_offset(f->arena, f->x) / 4;
+    float out[12];
+    rlx_arena_hold_slot(f->arena, f->x, &hold);
+    rlx_arena_hold_slot(f->arena, f->k, &second);
+    assert_status(RLX_BUSY, rlx_arena_read_f32(f->arena, f->x, 0, out, 1, 0, NULL));
+    assert_error_has("slot 'x': a copy is filling 48 bytes");
+    assert_status(RLX_BUSY, rlx_arena_write_f32(f->arena, f->x_backwards, 0, out, 0, 0, NULL));
+    assert_status(RLX_BUSY, rlx_arena_read_bytes(f->arena, f->x_columns, 0, out, 4, 0, NULL));
+    assert_status(RLX_BUSY, rlx_arena_copy(f->arena, f->other, 0, f->x, 0, 1));
+    assert_status(RLX_BUSY, rlx_arena_copy_to(f->arena, f->arena));
+    assert_status(RLX_BUSY, rlx_arena_read_any_f32(f->arena, RLX_DTYPE_F32, at - 3, out, 4));
+    assert_ok(rlx_arena_read_any_f32(f->arena, RLX_DTYPE_F32, at - 3, out, 3));
+    assert_ok(rlx_arena_write_f32(f->arena, f->other, 0, numbers(3), 3, 0, NULL));
+    assert_ok(rlx_arena_copy(f->arena, f->other, 0, f->other, 5, 3));
+    rlx_arena_let_go(f->arena, &hold);
+    rlx_arena_let_go(f->arena, &hold); /* once more does no harm */
+    assert_ok(rlx_arena_read_f32(f->arena, f->x, 0, out, 12, 0, NULL));
+    assert_status(RLX_BUSY, rlx_arena_read_f32(f->arena, f->k, 0, out, 1, 0, NULL));
+    rlx_arena_let_go(f->arena, &second);
+    assert_ok(rlx_arena_read_f32(f->arena, f->k, 0, out, 1, 0, NULL));
+    rlx_arena_hold_slot(f->arena, 9999, &hold);
+    assert_ok(rlx_arena_copy_to(f->arena, f->arena));
+}
+
 static char last_message[256];
 
 static void keep_message(void *user, rlx_log_level level, const char *message) {
@@ -484,6 +535,7 @@ int arena_suite_run(const arena_maker *under_test) {
         CASE(block_types_move_in_whole_blocks),
         CASE(copies_inside_the_arena_behave_like_memmove),
         CASE(wrong_copies_are_refused),
+        CASE(copies_of_strided_slots_follow_the_logical_order),
         CASE(the_twin_gets_everything),
         CASE(an_arena_of_another_plan_is_no_twin),
         CASE(shared_weights_are_read_only),
@@ -491,6 +543,7 @@ int arena_suite_run(const arena_maker *under_test) {
         CASE(true_sizes_are_read_row_by_row),
         CASE(a_plan_of_zero_bytes_is_legal),
         CASE(host_access_while_the_device_works_is_refused),
+        CASE(a_slot_that_is_being_filled_is_refused_and_no_other),
         CASE(creating_one_logs_bytes_per_segment),
         CASE(creation_survives_every_failed_allocation),
     };

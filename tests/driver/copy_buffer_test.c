@@ -308,6 +308,47 @@ static void a_ring_over_arena_slots_fills_them(void **state) {
     rlx_copy_engine_destroy(engine);
 }
 
+/* From acquire until the end of the copy was seen, at wait or at drain. */
+static void host_access_to_a_slot_waits_for_its_copy(void **state) {
+    rlx_copy_engine *engine = make_engine(true);
+    hand_plan hand;
+    uint32_t slots[2];
+    rlx_plan *plan;
+    rlx_arena *arena = NULL;
+    rlx_ring *ring = NULL;
+    rlx_ring_tile tile;
+    float out[2];
+    (void)state;
+    hand_begin(&hand, 1);
+    for (int i = 0; i < 2; ++i) {
+        slots[i] = hand_slot(&hand, RLX_SEGMENT_STATE, RLX_VALUE_STATE, i == 0 ? "a" : "b",
+                             RLX_DTYPE_F32, HAND_DIMS(1000));
+    }
+    plan = hand_finish(&hand);
+    assert_ok(rlx_arena_create_host(&(rlx_arena_request){.plan = plan}, "test", &arena));
+    assert_ok(rlx_ring_create_slots(NULL, engine, arena, slots, 2, &ring));
+    assert_ok(rlx_arena_read_f32(arena, slots[0], 0, out, 2, 0, NULL));
+    assert_ok(rlx_ring_acquire(ring));
+    assert_ok(rlx_ring_issue(ring, tile_source(0), 4000));
+    assert_ok(rlx_ring_commit(ring));
+    assert_status(RLX_BUSY, rlx_arena_read_f32(arena, slots[0], 0, out, 2, 0, NULL));
+    assert_error_has("slot 'a': a copy is filling 4000 bytes");
+    assert_ok(rlx_arena_write_f32(arena, slots[1], 0, out, 2, 0, NULL));
+    assert_status(RLX_TIMEOUT, rlx_ring_wait(ring, 1000, &tile));
+    assert_status(RLX_BUSY, rlx_arena_write_f32(arena, slots[0], 0, out, 2, 0, NULL));
+    open_gate();
+    assert_ok(rlx_ring_wait(ring, UINT64_MAX, &tile));
+    assert_ok(rlx_arena_read_bytes(arena, slots[0], 0, out, sizeof out, 0, NULL));
+    assert_memory_equal(out, data, sizeof out);
+    assert_ok(rlx_ring_acquire(ring));
+    assert_status(RLX_BUSY, rlx_arena_read_f32(arena, slots[1], 0, out, 2, 0, NULL));
+    rlx_ring_destroy(ring);
+    assert_ok(rlx_arena_read_f32(arena, slots[1], 0, out, 2, 0, NULL));
+    rlx_arena_destroy(arena);
+    rlx_plan_destroy(plan);
+    rlx_copy_engine_destroy(engine);
+}
+
 static rlx_status create_ring(const rlx_allocator *allocator, void *argument) {
     void *stages[2] = {memory[0], memory[1]};
     rlx_ring *ring = NULL;
@@ -341,6 +382,7 @@ int main(void) {
         cmocka_unit_test(a_ring_waits_no_longer_than_asked_and_drains),
         cmocka_unit_test(a_failed_tile_is_reported_and_the_ring_goes_on),
         cmocka_unit_test(a_ring_over_arena_slots_fills_them),
+        cmocka_unit_test(host_access_to_a_slot_waits_for_its_copy),
         cmocka_unit_test(impossible_rings_are_refused),
     };
     return cmocka_run_group_tests_name("double buffer and ring", tests, fill_data, NULL);
