@@ -5,25 +5,39 @@
 
 #include "support/support.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
-enum { MODEL_COPIES = 64, MODEL_BYTES = 9000, MODEL_OFFSETS = 100000 };
+enum { MODEL_COPIES = 24, MODEL_STEPS = 40, MODEL_BYTES = 9000, MODEL_OFFSETS = 100000 };
 
 static const copy_maker *maker;
 static uint8_t content[MODEL_OFFSETS + MODEL_BYTES]; /* of the file */
 
+/* What a disk does wrong in one sequence: a range that cannot be read, and reads that end early. */
+typedef struct faults {
+    uint64_t bad_from, bad_to;
+    int64_t most; /* bytes of one read; 0: no limit */
+} faults;
+
 /* The model: each copy has a destination of its own; after it was seen done, its bytes are there
- * and stay. */
+ * and stay, or (it touches what cannot be read) every wait says so. */
 typedef struct model {
     rlx_copy_engine *engine;
     rlx_copy_file *file;
     rlx_test_random random;
+    faults faults;
     uint64_t issued, checked;
     rlx_copy_token tokens[MODEL_COPIES];
     uint64_t offsets[MODEL_COPIES], bytes[MODEL_COPIES];
-    bool is_done[MODEL_COPIES];
+    bool is_done[MODEL_COPIES], is_bad[MODEL_COPIES];
     uint8_t *room; /* MODEL_COPIES x MODEL_BYTES */
 } model;
+
+static int64_t inject(void *user, uint64_t offset, uint64_t bytes, int64_t result) {
+    const faults *wanted = user;
+    if (offset < wanted->bad_to && offset + bytes > wanted->bad_from) return -EIO;
+    return wanted->most != 0 && result > wanted->most ? wanted->most : result;
+}
 
 static void make_content(model *self, rlx_test_folder *folder) {
     for (size_t i = 0; i < sizeof content; ++i) {
@@ -36,16 +50,25 @@ static void make_content(model *self, rlx_test_folder *folder) {
 
 static void model_open(model *self) {
     rlx_copy_options options = {.size = sizeof options, .flags = maker->flags};
+    rlx_copy_hooks hooks = {.result = inject, .user = &self->faults};
     options.inline_bytes = rlx_test_below(&self->random, 2) == 0 ? 1 : 4096;
     options.threads = 1 + (uint32_t)rlx_test_below(&self->random, 2);
-    options.depth = MODEL_COPIES >> rlx_test_below(&self->random, 4);
+    options.depth = 32u >> rlx_test_below(&self->random, 5);
+    self->faults = (faults){0};
+    if (rlx_test_below(&self->random, 2) == 0) {
+        self->faults.bad_from = rlx_test_below(&self->random, MODEL_OFFSETS);
+        self->faults.bad_to = self->faults.bad_from + rlx_test_below(&self->random, 20000);
+        self->faults.most = (int64_t)rlx_test_below(&self->random, 5000);
+    }
     assert_ok(maker->create(NULL, &options, &self->engine));
+    rlx_copy_set_hooks(self->engine, &hooks);
     self->issued = 0;
 }
 
 static void model_seen_done(model *self, uint64_t copy) {
     self->is_done[copy] = true;
     self->checked++;
+    if (self->is_bad[copy]) return; /* its bytes may be anything */
     assert_memory_equal(self->room + copy * MODEL_BYTES, content + self->offsets[copy],
                         self->bytes[copy]);
 }
@@ -66,11 +89,7 @@ static void model_issue(model *self) {
                               .file = is_file ? self->file : NULL,
                               .offset = offset};
     rlx_status status;
-    if (copy == MODEL_COPIES) {
-        model_close(self);
-        model_open(self);
-        return;
-    }
+    if (copy == MODEL_COPIES) return;
     status = rlx_copy_issue(self->engine, source, self->room + copy * MODEL_BYTES, bytes,
                             &self->tokens[copy]);
     if (status == RLX_BUSY) return; /* some older copy is pending: allowed at any time */
@@ -79,7 +98,22 @@ static void model_issue(model *self) {
     self->offsets[copy] = offset;
     self->bytes[copy] = bytes;
     self->is_done[copy] = false;
+    self->is_bad[copy] = is_file && bytes != 0 && offset < self->faults.bad_to &&
+                         offset + bytes > self->faults.bad_from;
     self->issued++;
+}
+
+static void model_wait(model *self, uint64_t copy, uint64_t timeout_ns, bool *out_done) {
+    rlx_status status = rlx_copy_wait_for(self->engine, self->tokens[copy], timeout_ns);
+    *out_done = status != RLX_TIMEOUT;
+    if (!*out_done) {
+        assert_true(timeout_ns != UINT64_MAX);
+    } else if (self->is_bad[copy]) {
+        assert_status(RLX_IO, status);
+        assert_error_has(strerror(EIO));
+    } else {
+        assert_ok(status);
+    }
 }
 
 static void model_look(model *self, uint64_t copy) {
@@ -87,14 +121,11 @@ static void model_look(model *self, uint64_t copy) {
     bool done = true;
     switch (rlx_test_below(&self->random, 4)) {
     case 0:
-        assert_ok(rlx_copy_wait(self->engine, token));
+        model_wait(self, copy, UINT64_MAX, &done);
         break;
-    case 1: {
-        rlx_status status = rlx_copy_wait_for(self->engine, token, 2000);
-        done = status == RLX_OK;
-        if (!done) assert_status(RLX_TIMEOUT, status);
+    case 1:
+        model_wait(self, copy, 2000, &done);
         break;
-    }
     case 2:
         assert_ok(rlx_copy_poll(self->engine, token, &done));
         break;
@@ -107,6 +138,20 @@ static void model_look(model *self, uint64_t copy) {
     assert_true(done || !self->is_done[copy]);
 }
 
+/* One engine from its creation to its end, with work in flight or without. */
+static void model_sequence(model *self) {
+    uint64_t steps = rlx_test_below(&self->random, MODEL_STEPS);
+    model_open(self);
+    for (uint64_t step = 0; step < steps; ++step) {
+        if (self->issued == 0 || rlx_test_below(&self->random, 2) == 0) {
+            model_issue(self);
+        } else {
+            model_look(self, rlx_test_below(&self->random, self->issued));
+        }
+    }
+    model_close(self);
+}
+
 uint64_t copy_suite_random(const copy_maker *which, uint64_t seed, uint64_t count) {
     model self = {.random = rlx_test_seed(seed)};
     rlx_test_folder folder;
@@ -114,19 +159,9 @@ uint64_t copy_suite_random(const copy_maker *which, uint64_t seed, uint64_t coun
     make_content(&self, &folder);
     self.room = malloc((size_t)MODEL_COPIES * MODEL_BYTES);
     assert_non_null(self.room);
-    model_open(&self);
-    for (uint64_t step = 0; step < count; ++step) {
-        uint64_t roll = rlx_test_below(&self.random, 100);
-        if (roll == 0) {
-            model_close(&self);
-            model_open(&self);
-        } else if (roll < 50 || self.issued == 0) {
-            model_issue(&self);
-        } else {
-            model_look(&self, rlx_test_below(&self.random, self.issued));
-        }
+    for (uint64_t i = 0; i < count; ++i) {
+        model_sequence(&self);
     }
-    model_close(&self);
     free(self.room);
     rlx_copy_file_close(self.file);
     rlx_test_folder_remove(&folder);

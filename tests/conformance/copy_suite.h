@@ -18,8 +18,9 @@ typedef struct copy_maker {
 /* Runs all checks; returns how many failed. */
 int copy_suite_run(const copy_maker *maker);
 
-/* `count` random issues, waits, polls and destructions against a model; returns how many steps were
- * checked. Fails the test on a difference. */
+/* `count` random sequences against a model: an engine is created, copies are issued, waited for and
+ * polled, some reads fail or end early, the engine is destroyed with work in flight or without.
+ * Returns how many copies were checked. Fails the test on a difference. */
 uint64_t copy_suite_random(const copy_maker *maker, uint64_t seed, uint64_t count);
 
 #endif
