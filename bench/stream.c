@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx bench stream`: the `file` copy engine against raw reads past the page cache, and layers of
  * 64 MiB streamed from disk behind compute: efficiency is the longer of read and compute over the
- * pipelined time, both measured in the same trial. The file is written to $TMPDIR (else /tmp) and
- * removed again. */
+ * pipelined time, both measured in the same trial, in steady state. The file is written to $TMPDIR
+ * (else /tmp) and removed again. */
 #include "bench.h"
 
 #include <rlx/copy.h>
@@ -116,32 +116,33 @@ static rlx_status fill(bench *self, rlx_ring *ring, uint64_t tile) {
 }
 
 /* Streams tiles and computes on each unless `steps` is 0; a tile that is not the layer's bytes is a
- * failure. */
+ * failure. The time of `tiles` tiles in steady state, from the arrival of the first to the arrival
+ * of one more: as many reads and as many computes, without the first read, which nothing hides. */
 static double run_pipeline(bench *self, rlx_copy_engine *engine, uint64_t tiles, uint64_t steps) {
     void *stages[RING] = {self->stages[0], self->stages[1]};
     rlx_ring *ring = NULL;
     rlx_status status;
-    uint64_t filled = 0, start;
+    uint64_t filled = 0, start = 0, end = 0;
     bool is_right = true;
     if (!check(rlx_ring_create(NULL, engine, stages, RING, layer_bytes, &ring))) return -1;
     status = RLX_OK;
-    start = rlx_bench_now_ns();
-    for (uint64_t tile = 0; tile < tiles && status == RLX_OK; ++tile) {
+    for (uint64_t tile = 0; tile <= tiles && status == RLX_OK; ++tile) {
         rlx_ring_tile got;
-        while (status == RLX_OK && filled < tiles && filled < tile + RING) {
+        while (status == RLX_OK && filled <= tiles && filled < tile + RING) {
             status = fill(self, ring, filled++);
         }
         if (status == RLX_OK) status = rlx_ring_wait(ring, UINT64_MAX, &got);
         if (status != RLX_OK) break;
-        if (steps != 0) self->sum += compute(got.data, steps);
+        end = rlx_bench_now_ns();
+        if (tile == 0) start = end;
+        if (steps != 0 && tile < tiles) self->sum += compute(got.data, steps);
         is_right = is_right && ((const uint8_t *)got.data)[tile * 4096] == 1 + tile % LAYERS;
         status = rlx_ring_release(ring);
     }
-    start = rlx_bench_now_ns() - start;
     check(status);
     rlx_ring_destroy(ring);
     if (!is_right) fputs("rlx bench: a tile has other bytes than its layer\n", stderr);
-    return status == RLX_OK && is_right ? (double)start : -1;
+    return status == RLX_OK && is_right ? (double)(end - start) : -1;
 }
 
 /* One way of reading against blocking reads past the page cache. */
@@ -166,9 +167,9 @@ static int bench_read(bench *self, const char *name, uint32_t flags) {
 }
 
 /* Steps that make the compute of a layer take `ratio` times its read. */
-static uint64_t calibrate(bench *self, double ratio) {
+static uint64_t calibrate(bench *self, rlx_copy_engine *engine, double ratio) {
     enum { STEPS = 4000000 };
-    double read = read_raw(self, LAYERS), base = run_computes(self, LAYERS, 1);
+    double read = run_pipeline(self, engine, LAYERS, 0), base = run_computes(self, LAYERS, 1);
     double per_step = (run_computes(self, LAYERS, STEPS) - base) / STEPS;
     double rest = ratio * read - base;
     return read < 0 || per_step <= 0 || rest <= 0 ? 1 : (uint64_t)(rest / per_step);
@@ -176,7 +177,7 @@ static uint64_t calibrate(bench *self, double ratio) {
 
 static int bench_overlap(bench *self, rlx_copy_engine *engine, double ratio) {
     static rlx_bench_figures limits, ours, pairs;
-    uint64_t steps = calibrate(self, ratio);
+    uint64_t steps = calibrate(self, engine, ratio);
     char row[96];
     double best;
     limits.count = ours.count = pairs.count = 0;
@@ -193,6 +194,8 @@ static int bench_overlap(bench *self, rlx_copy_engine *engine, double ratio) {
     snprintf(row, sizeof row, "efficiency, 64 MiB layers from disk, compute/read %.0f, ring %d",
              ratio, RING);
     print_row(self, row, rlx_bench_median(&pairs), "of 1", 1.0);
+    snprintf(row, sizeof row, "the same, best of each");
+    print_row(self, row, best, "of 1", 1.0);
     if (self->is_judged && (best < 0.9 || rlx_bench_median(&pairs) * tolerance < 0.9))
         self->code = 1;
     return 0;
