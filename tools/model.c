@@ -172,9 +172,13 @@ bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
                                            .without_reuse = model->without_reuse,
                                            .keep_inputs = model->keep_inputs,
                                            .search_ns = model->search_ms * 1000000};
-    return tool_disable(verb, &model->disabled, &model->options) &&
-           tool_bindings(verb, &model->binds, model->bindings, &model->entry.binding_count) &&
-           read_entries(verb, model) && check_program(verb, model);
+    if (!tool_disable(verb, &model->disabled, &model->options) ||
+        !tool_bindings(verb, &model->binds, model->bindings, &model->entry.binding_count) ||
+        !read_entries(verb, model) || !check_program(verb, model)) {
+        return false;
+    }
+    *out_code = TOOL_OK;
+    return true;
 }
 
 rlx_status tool_open_device(const tool_model *model, rlx_device **out_device) {

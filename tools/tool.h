@@ -144,7 +144,8 @@ typedef struct tool_model {
         "--entry", TOOL_MANY, &(model).entries, "NAME:SYM=N,..",                         \
             "an entry with its own sizes; again for more, which share weights and state" \
     }
-/* Checks and gathers them; environment settings fill what was not given. False: *out_code. */
+/* Checks and gathers them; environment settings fill what was not given. *out_code is TOOL_OK, or
+ * with false what to exit with. */
 bool tool_model_begin(const char *verb, tool_model *model, int *out_code);
 rlx_status tool_open_device(const tool_model *model, rlx_device **out_device);
 /* The plan of a model or saved program, made without a device; RLX_DOES_NOT_FIT past the limit. */
