@@ -109,20 +109,26 @@ rlx_status rlx_exec_set_f32(rlx_exec *exec, uint32_t entry, const char *name, co
     return set_named(exec, entry, name, data, count, true);
 }
 
+/* Host address of an input or output. */
+static rlx_status port_address(const rlx_exec *exec, uint32_t port, const char *what,
+                               void **out_address) {
+    const rlx_plan_port *row = &exec->program->plan->ports.items[port];
+    rlx_tensor tensor = rlx_arena_tensor(exec->arena, row->slot);
+    if (tensor.data == NULL) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "%s '%s' is not mapped into host memory", what, row->name);
+    }
+    *out_address = tensor.data;
+    return RLX_OK;
+}
+
 static rlx_status address_locked(rlx_exec *exec, uint32_t entry, uint32_t index,
                                  void **out_address) {
     uint32_t port;
-    rlx_tensor tensor;
     RLX_TRY(find_input(exec, entry, index, &port));
-    tensor = rlx_arena_tensor(exec->arena, exec->program->plan->ports.items[port].slot);
-    if (tensor.data == NULL) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "input '%s' is not mapped into host memory",
-                        exec->program->plan->ports.items[port].name);
-    }
+    RLX_TRY(port_address(exec, port, "input", out_address));
     switch_entry(exec, entry);
     lose_outputs(exec, entry, port);
     exec->is_set[port] = true;
-    *out_address = tensor.data;
     return RLX_OK;
 }
 
@@ -300,14 +306,10 @@ rlx_status rlx_exec_read_f32(rlx_exec *exec, uint32_t entry, const char *name, f
 static rlx_status output_address_locked(rlx_exec *exec, uint32_t entry, uint32_t index,
                                         const void **out_address) {
     uint32_t port;
-    rlx_tensor tensor;
+    void *address = NULL;
     RLX_TRY(need_output(exec, entry, index, &port));
-    tensor = rlx_arena_tensor(exec->arena, exec->program->plan->ports.items[port].slot);
-    if (tensor.data == NULL) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "output '%s' is not mapped into host memory",
-                        exec->program->plan->ports.items[port].name);
-    }
-    *out_address = tensor.data;
+    RLX_TRY(port_address(exec, port, "output", &address));
+    *out_address = address;
     return RLX_OK;
 }
 
