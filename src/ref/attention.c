@@ -2,31 +2,12 @@
 /* attention with a running softmax (the scores of a whole row are never stored), and rope. An item
  * of attention is a block of query rows that share one head of k and v, so that each key is read
  * once per block. Sums in f32, or f64 for f64. */
-#include "ref/access.h"
-#include "ref/kernel.h"
+#include "ref/attention.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { ROWS = 8, KEYS = 32 };
-
-typedef struct attention {
-    const rlx_tensor *q, *k, *v, *mask, *y;
-    int64_t mask_strides[4];
-    int64_t group;         /* query heads per key head */
-    int64_t queries, keys; /* S and T */
-    int64_t depth, width;  /* D and Dv */
-    int64_t row_count;     /* group * S: rows that share a key head */
-    double scale, softcap;
-    int64_t window;
-    bool is_causal;
-} attention;
-
-/* One query: its offsets and the keys [first, end) that it may see. */
-typedef struct query_row {
-    int64_t q, y, mask;
-    int64_t first, end;
-} query_row;
 
 #define TYPE   float
 #define SUFFIX f32
@@ -42,17 +23,17 @@ typedef struct query_row {
 #define TANH   tanh
 #include "ref/attention_body.h"
 
-static attention make_attention(const rlx_kernel_args *args) {
+rlx_attention rlx_ref_attention(const rlx_kernel_args *args) {
     static const rlx_tensor absent = {0};
     const rlx_attention_attrs *attrs = args->attrs;
-    attention at = {.q = &args->in[0],
-                    .k = &args->in[1],
-                    .v = &args->in[2],
-                    .mask = args->in_count > 3 ? &args->in[3] : &absent,
-                    .y = &args->out[0],
-                    .softcap = attrs->softcap,
-                    .window = attrs->window,
-                    .is_causal = attrs->causal};
+    rlx_attention at = {.q = &args->in[0],
+                        .k = &args->in[1],
+                        .v = &args->in[2],
+                        .mask = args->in_count > 3 ? &args->in[3] : &absent,
+                        .y = &args->out[0],
+                        .softcap = attrs->softcap,
+                        .window = attrs->window,
+                        .is_causal = attrs->causal};
     at.group = at.k->dims[1] == 0 ? 0 : at.q->dims[1] / at.k->dims[1];
     at.queries = at.q->dims[2];
     at.keys = rlx_ref_least(at.k->dims[2], at.v->dims[2]); /* two extents may differ */
@@ -64,9 +45,9 @@ static attention make_attention(const rlx_kernel_args *args) {
     return at;
 }
 
-static query_row make_row(const attention *at, int64_t b, int64_t head, int64_t index) {
+rlx_query_row rlx_ref_query_row(const rlx_attention *at, int64_t b, int64_t head, int64_t index) {
     int64_t h = head * at->group + index / at->queries, s = index % at->queries;
-    query_row row = {.first = 0, .end = at->keys};
+    rlx_query_row row = {.first = 0, .end = at->keys};
     row.q = b * at->q->strides[0] + h * at->q->strides[1] + s * at->q->strides[2];
     row.y = b * at->y->strides[0] + h * at->y->strides[1] + s * at->y->strides[2];
     row.mask = b * at->mask_strides[0] + h * at->mask_strides[1] + s * at->mask_strides[2];
@@ -77,15 +58,15 @@ static query_row make_row(const attention *at, int64_t b, int64_t head, int64_t 
 }
 
 static void run_attention(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    attention at = make_attention(args);
+    rlx_attention at = rlx_ref_attention(args);
     int64_t blocks = rlx_ref_divide_up(at.row_count, ROWS);
     for (int64_t item = begin; item < end; item++) {
-        query_row rows[ROWS];
+        rlx_query_row rows[ROWS];
         int64_t block = item % blocks, head = item / blocks % at.k->dims[1];
         int64_t b = item / blocks / at.k->dims[1];
         int64_t count = rlx_ref_least(ROWS, at.row_count - block * ROWS);
         for (int64_t r = 0; r < count; r++)
-            rows[r] = make_row(&at, b, head, block * ROWS + r);
+            rows[r] = rlx_ref_query_row(&at, b, head, block * ROWS + r);
         if (at.q->dtype == RLX_DTYPE_F64) {
             block_f64(&at, rows, count, b, head, args->workspace);
         } else {
@@ -95,19 +76,19 @@ static void run_attention(const rlx_kernel_args *args, int64_t begin, int64_t en
 }
 
 static int64_t attention_items(const rlx_kernel_args *args) {
-    attention at = make_attention(args);
+    rlx_attention at = rlx_ref_attention(args);
     return at.k->dims[0] * at.k->dims[1] * rlx_ref_divide_up(at.row_count, ROWS);
 }
 
 static int64_t attention_item_cost(const rlx_kernel_args *args) {
-    attention at = make_attention(args);
+    rlx_attention at = rlx_ref_attention(args);
     int64_t per_key = rlx_ref_least(ROWS, at.row_count) * (rlx_ref_least(at.depth, INT32_MAX) +
                                                            rlx_ref_least(at.width, INT32_MAX) + 16);
     return rlx_ref_cost(per_key, at.keys);
 }
 
 static uint64_t attention_workspace(const rlx_kernel_args *args) {
-    attention at = make_attention(args);
+    rlx_attention at = rlx_ref_attention(args);
     uint64_t bytes = at.q->dtype == RLX_DTYPE_F64 ? sizeof(double) : sizeof(float);
     if (attention_items(args) == 0) return 0;
     return rlx_ref_bytes((uint64_t)at.depth + (uint64_t)at.width, (ROWS + 1) * bytes);

@@ -30,7 +30,7 @@ static const TYPE *WITH_TYPE(row_)(const rlx_tensor *tensor, int64_t b, int64_t 
 }
 
 /* Scores of key t against every row that sees it; minus infinity for the others. */
-static void WITH_TYPE(score_)(const attention *at, const query_row *rows, int64_t row_count,
+static void WITH_TYPE(score_)(const rlx_attention *at, const rlx_query_row *rows, int64_t row_count,
                               const TYPE *queries, const TYPE *key, int64_t t, TYPE *scores) {
     for (int64_t r = 0; r < row_count; r++) {
         TYPE score = -INFINITY;
@@ -73,7 +73,7 @@ static void WITH_TYPE(weigh_)(TYPE *scores, int64_t count, TYPE *most, TYPE *sum
     }
 }
 
-static void WITH_TYPE(block_)(const attention *at, const query_row *rows, int64_t row_count,
+static void WITH_TYPE(block_)(const rlx_attention *at, const rlx_query_row *rows, int64_t row_count,
                               int64_t b, int64_t head, TYPE *room) {
     TYPE scores[ROWS * KEYS], most[ROWS], sum[ROWS] = {0};
     TYPE *queries = room, *acc = queries + ROWS * at->depth;

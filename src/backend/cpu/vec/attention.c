@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention in tiles. An item is a block of query rows that share one head of k and v. Keys come in
+ * tiles of TILE_KEYS; for each tile the rows go by in panels of one or two vectors, side by side in
+ * the lanes: scores = k q is a product with the keys as broadcast operand, the running softmax
+ * works lane by lane and needs no sum across lanes, and the weights are the broadcast operand of
+ * the product with v. The scores of one panel and tile stay in the first cache. Other dtypes than
+ * f32 and odd strides become f32 rows once per tile. Tiles start at multiples of TILE_KEYS, so what
+ * a row gives does not hang on its block. */
+#include "backend/cpu/vec/attention.h"
+
+/* Where an item works. All in the worker's own workspace. */
+typedef struct block {
+    const tiling *tiles;
+    const rlx_attention *at;
+    rlx_query_row rows[BLOCK_ROWS];
+    int64_t row_count;
+    int64_t batch, head;
+    float *queries; /* [panels][depth][panel] */
+    float *scores;  /* [TILE_KEYS][panel] */
+    float *sums;    /* [rows][padded_width] */
+    float *most;    /* [rows]: the largest score so far */
+    float *total;   /* [rows]: sum of the weights */
+    float *factor;  /* [panel]: of the sums so far, when a larger score comes */
+    float *key_room, *value_room;
+} block;
+
+/* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
+static void pack_queries(block *self) {
+    const rlx_attention *at = self->at;
+    int64_t panel = self->tiles->panel;
+    float part[TILE_KEYS];
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        float *to = self->queries + r / panel * panel * at->depth + r % panel;
+        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
+            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
+            if (r < self->row_count) {
+                rlx_ref_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
+            }
+            for (int64_t i = 0; i < count; i++)
+                to[(d + i) * panel] = r < self->row_count ? part[i] * (float)at->scale : 0;
+        }
+    }
+}
+
+/* Rows [first, first + count) of k or v as f32, side by side, `padded` apart. */
+static void decode_rows(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t count,
+                        int64_t padded, float *out) {
+    int64_t length = tensor->dims[3];
+    bool is_half = tensor->strides[3] == 1 &&
+                   (tensor->dtype == RLX_DTYPE_F16 || tensor->dtype == RLX_DTYPE_BF16);
+    for (int64_t t = 0; t < count; t++, out += padded) {
+        int64_t at = base + (first + t) * tensor->strides[2], i = 0;
+        const uint16_t *from = (const uint16_t *)tensor->data + at;
+        if (is_half && tensor->dtype == RLX_DTYPE_F16) {
+            for (; i + VF <= length; i += VF)
+                vf_store(out + i, vf_of_f16(vh_load(from + i)));
+        } else if (is_half) {
+            for (; i + VF <= length; i += VF)
+                vf_store(out + i, vf_of_bf16(vh_load(from + i)));
+        }
+        if (i < length) {
+            rlx_ref_read_f32(tensor, at + i * tensor->strides[3], tensor->strides[3], length - i,
+                             out + i);
+        }
+        for (i = length; i < padded; i++)
+            out[i] = 0;
+    }
+}
+
+/* A tile of k or v: rows of f32, `stride` apart. */
+static const float *tile_of(const rlx_tensor *tensor, bool in_place, int64_t base, int64_t first,
+                            int64_t count, int64_t padded, float *room, int64_t *out_stride) {
+    if (in_place) {
+        *out_stride = tensor->strides[2];
+        return (const float *)tensor->data + base + first * tensor->strides[2];
+    }
+    decode_rows(tensor, base, first, count, padded, room);
+    *out_stride = padded;
+    return room;
+}
+
+/* The additive mask of `count` keys from `first` on. */
+static void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
+                     int64_t count) {
+    const rlx_attention *at = self->at;
+    int64_t panel = self->tiles->panel, stride = at->mask_strides[3];
+    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0;
+    float part[TILE_KEYS];
+    for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
+        int64_t offset = self->rows[first_row + r].mask + first * stride;
+        rlx_ref_read_f32(at->mask, offset, stride, count, part);
+        if (is_common) break;
+        for (int64_t t = 0; t < count; t++)
+            self->scores[t * panel + r] += part[t];
+    }
+    for (int64_t t = 0; is_common && t < count; t++) {
+        for (int64_t i = 0; i < panel; i += VF) {
+            float *score = self->scores + t * panel + i;
+            vf_store(score, vf_load(score) + part[t]);
+        }
+    }
+}
+
+/* s -> cap tanh(s / cap), as 1 - 2 / (e^(2 s / cap) + 1). */
+static void cap_scores(const block *self, int64_t count) {
+    float cap = (float)self->at->softcap, twice = 2 / cap;
+    for (int64_t i = 0; i < count * self->tiles->panel; i += VF) {
+        vf e = vf_exp(vf_load(self->scores + i) * twice);
+        vf_store(self->scores + i, cap - 2 * cap / (e + 1.0f));
+    }
+}
+
+/* Keys that a row may not see get minus infinity. */
+static void hide_keys(const block *self, int64_t first_row, int64_t first, int64_t count) {
+    int64_t panel = self->tiles->panel;
+    for (int64_t i = 0; i < panel; i += VF) {
+        union {
+            vi v;
+            int32_t lane[VF];
+        } from, to;
+        for (int64_t lane = 0; lane < VF; lane++) {
+            const rlx_query_row *row = &self->rows[first_row + i + lane];
+            int64_t low = row->first - first, high = row->end - first;
+            from.lane[lane] = (int32_t)(low < 0 ? 0 : low > count ? count : low);
+            to.lane[lane] = (int32_t)(high < 0 ? 0 : high > count ? count : high);
+        }
+        for (int64_t t = 0; t < count; t++) {
+            float *score = self->scores + t * panel + i;
+            vi now = vi_set((int32_t)t), is_seen = (now >= from.v) & (now < to.v);
+            vf_store(score, vf_select(is_seen, vf_load(score), vf_set(-INFINITY)));
+        }
+    }
+}
+
+/* Scores become weights; the sums so far move to the new maximum. */
+static bool weigh(const block *self, int64_t first_row, int64_t count) {
+    int64_t panel = self->tiles->panel;
+    vi is_changed = {0};
+    for (int64_t i = 0; i < panel; i += VF) {
+        float *scores = self->scores + i;
+        float *most_at = self->most + first_row + i, *total_at = self->total + first_row + i;
+        vf most = vf_load(most_at), top = most;
+        for (int64_t t = 0; t < count; t++)
+            top = vf_max(vf_load(scores + t * panel), top);
+        vf base =
+            vf_select(top == -INFINITY, vf_set(0), top); /* nothing seen: no NaN of inf - inf */
+        vf factor = vf_exp(most - base), total = vf_load(total_at) * factor;
+        for (int64_t t = 0; t < count; t++) {
+            vf weight = vf_exp(vf_load(scores + t * panel) - base);
+            vf_store(scores + t * panel, weight);
+            total += weight;
+        }
+        is_changed |= top != most;
+        vf_store(most_at, top);
+        vf_store(total_at, total);
+        vf_store(self->factor + i, factor);
+    }
+    for (int lane = 0; lane < VF; lane++) {
+        if (is_changed[lane] != 0) return true;
+    }
+    return false;
+}
+
+static void rescale(const block *self, int64_t first_row, int64_t row_count) {
+    int64_t width = self->tiles->padded_width;
+    for (int64_t r = 0; r < row_count; r++) {
+        float *sums = self->sums + (first_row + r) * width, factor = self->factor[r];
+        for (int64_t i = 0; factor != 1 && i < width; i += VF)
+            vf_store(sums + i, vf_load(sums + i) * factor);
+    }
+}
+
+/* What the next tile needs, brought near while this one is computed: `part` of `parts`. */
+static void fetch_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t end,
+                        int64_t part, int64_t parts) {
+    int64_t size = rlx_dtype_block_bytes(tensor->dtype), length = tensor->dims[3] * size;
+    int64_t count = rlx_ref_least(TILE_KEYS, end - first);
+    if (tensor->strides[3] != 1) return;
+    for (int64_t t = count * part / parts; t < count * (part + 1) / parts; t++) {
+        const char *row =
+            (const char *)tensor->data + (base + (first + t) * tensor->strides[2]) * size;
+        for (int64_t i = 0; i < length; i += 64)
+            __builtin_prefetch(row + i);
+    }
+}
+
+/* A tile in memory: keys [first, first + count) of one head. */
+typedef struct tile {
+    int64_t first, count;
+    int64_t k_base, v_base; /* of the head */
+    const float *keys, *values;
+    int64_t k_stride, v_stride;
+} tile;
+
+static tile make_tile(const block *self, int64_t first, int64_t count) {
+    const rlx_attention *at = self->at;
+    const tiling *tiles = self->tiles;
+    tile now = {.first = first, .count = count};
+    now.k_base = self->batch * at->k->strides[0] + self->head * at->k->strides[1];
+    now.v_base = self->batch * at->v->strides[0] + self->head * at->v->strides[1];
+    now.keys = tile_of(at->k, tiles->k_in_place, now.k_base, first, count, at->depth,
+                       self->key_room, &now.k_stride);
+    if (tiles->kind != VALUES_F32) return now;
+    now.values = tile_of(at->v, tiles->v_in_place, now.v_base, first, count, tiles->padded_width,
+                         self->value_room, &now.v_stride);
+    return now;
+}
+
+/* The scores of one panel of few rows, while the keys of the next tile come. */
+static void make_few_scores(const block *self, const tile *now, int64_t seen) {
+    const rlx_attention *at = self->at;
+    int64_t panel = self->tiles->panel;
+    for (int64_t t = 0; t < seen; t += 12) {
+        fetch_ahead(at->k, now->k_base, now->first + TILE_KEYS, at->keys, t / 12, TILE_KEYS / 12);
+        make_scores(now->keys + t * now->k_stride, now->k_stride, self->queries, at->depth,
+                    rlx_ref_least(12, seen - t), panel, self->scores + t * panel);
+    }
+}
+
+/* The same for values, one vector of columns after the other. */
+static void add_few_values(const block *self, const tile *now, int64_t seen) {
+    const rlx_attention *at = self->at;
+    const tiling *tiles = self->tiles;
+    const uint16_t *values =
+        (const uint16_t *)at->v->data + now->v_base + now->first * at->v->strides[2];
+    for (int64_t i = 0; i < tiles->padded_width; i += VF) {
+        fetch_ahead(at->v, now->v_base, now->first + TILE_KEYS, at->keys, i / VF,
+                    tiles->padded_width / VF);
+        (tiles->kind == VALUES_F16 ? value_column_f16 : value_column_bf16)(
+            self->scores, tiles->panel, self->row_count, values + i, at->v->strides[2], seen,
+            self->sums + i, tiles->padded_width);
+    }
+}
+
+/* The keys that any row of a panel sees, and those that all see. */
+typedef struct sight {
+    int64_t first, end, common_first, common_end;
+} sight;
+
+static sight sight_of(const rlx_query_row *rows, int64_t count) {
+    sight seen = {INT64_MAX, 0, 0, INT64_MAX};
+    for (int64_t i = 0; i < count; i++) {
+        seen.first = rlx_ref_least(seen.first, rows[i].first);
+        seen.common_end = rlx_ref_least(seen.common_end, rows[i].end);
+        if (rows[i].end > seen.end) seen.end = rows[i].end;
+        if (rows[i].first > seen.common_first) seen.common_first = rows[i].first;
+    }
+    return seen;
+}
+
+/* One panel of rows, from `r` on, on one tile. */
+static void do_panel(const block *self, const tile *now, int64_t r) {
+    const rlx_attention *at = self->at;
+    const tiling *tiles = self->tiles;
+    int64_t panel = tiles->panel, row_count = rlx_ref_least(panel, self->row_count - r);
+    sight sees = sight_of(self->rows + r, row_count);
+    int64_t seen = rlx_ref_least(now->count, sees.end - now->first);
+    if (seen <= 0 || sees.first >= now->first + now->count) return;
+    if (tiles->is_short) {
+        make_few_scores(self, now, seen);
+    } else {
+        make_scores(now->keys, now->k_stride, self->queries + r * at->depth, at->depth, seen, panel,
+                    self->scores);
+    }
+    if (at->softcap > 0) cap_scores(self, seen);
+    if (at->mask->data != NULL) add_mask(self, r, row_count, now->first, seen);
+    if (sees.common_first > now->first || sees.common_end < now->first + seen || row_count < panel)
+        hide_keys(self, r, now->first, seen);
+    if (weigh(self, r, seen)) rescale(self, r, row_count);
+    if (tiles->kind != VALUES_F32) {
+        add_few_values(self, now, seen);
+    } else {
+        add_values(self->scores, panel, row_count, now->values, now->v_stride, seen,
+                   tiles->padded_width, self->sums + r * tiles->padded_width);
+    }
+}
+
+static void write_rows(const block *self) {
+    const rlx_tensor *y = self->at->y;
+    for (int64_t r = 0; r < self->row_count; r++) {
+        float *sums = self->sums + r * self->tiles->padded_width, total = self->total[r];
+        for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
+            vf_store(sums + i, total == 0 ? vf_set(0) : vf_load(sums + i) / total);
+        rlx_ref_write_f32(y, self->rows[r].y, y->strides[3], self->at->width, sums);
+    }
+}
+
+static void do_block(block *self, int64_t index) {
+    const rlx_attention *at = self->at;
+    int64_t first = at->keys, end = 0;
+    self->row_count = rlx_ref_least(self->tiles->rows, at->row_count - index * BLOCK_ROWS);
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        self->rows[r] = (rlx_query_row){0};
+        self->most[r] = -INFINITY;
+        self->total[r] = 0;
+        if (r >= self->row_count) continue;
+        self->rows[r] = rlx_ref_query_row(at, self->batch, self->head, index * BLOCK_ROWS + r);
+        first = rlx_ref_least(first, self->rows[r].first);
+        if (self->rows[r].end > end) end = self->rows[r].end;
+    }
+    pack_queries(self);
+    memset(self->sums, 0, (size_t)(self->tiles->rows * self->tiles->padded_width) * sizeof(float));
+    for (int64_t t = first / TILE_KEYS * TILE_KEYS; t < end; t += TILE_KEYS) {
+        tile now = make_tile(self, t, rlx_ref_least(TILE_KEYS, end - t));
+        for (int64_t r = 0; r < self->row_count; r += self->tiles->panel)
+            do_panel(self, &now, r);
+    }
+    write_rows(self);
+}
+
+static int64_t block_count(const rlx_attention *at) {
+    return rlx_ref_divide_up(at->row_count, BLOCK_ROWS);
+}
+
+static tiling make_tiling(const rlx_attention *at) {
+    tiling tiles = {.panel = at->row_count <= VF ? VF : 2 * VF};
+    int64_t rows = rlx_ref_least(at->row_count, BLOCK_ROWS);
+    tiles.rows = rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
+    tiles.padded_width =
+        at->width > INT64_MAX - VF ? at->width : rlx_ref_divide_up(at->width, VF) * VF;
+    tiles.k_in_place = at->k->dtype == RLX_DTYPE_F32 && at->k->strides[3] == 1;
+    tiles.v_in_place =
+        at->v->dtype == RLX_DTYPE_F32 && at->v->strides[3] == 1 && at->width % VF == 0;
+    tiles.is_short = at->row_count <= tiles.panel;
+    if (tiles.is_short && at->v->strides[3] == 1 && at->width % VF == 0) {
+        tiles.kind = at->v->dtype == RLX_DTYPE_F16    ? VALUES_F16
+                     : at->v->dtype == RLX_DTYPE_BF16 ? VALUES_BF16
+                                                      : VALUES_F32;
+    }
+    return tiles;
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    rlx_attention at = rlx_ref_attention(args);
+    tiling tiles = make_tiling(&at);
+    int64_t blocks = block_count(&at), heads = at.k->dims[1];
+    block self = {.tiles = &tiles, .at = &at};
+    float *room = args->workspace;
+    self.most = room;
+    self.total = self.most + tiles.rows;
+    self.factor = self.total + tiles.rows;
+    self.scores = self.factor + tiles.panel;
+    self.queries = self.scores + TILE_KEYS * tiles.panel;
+    self.sums = self.queries + tiles.rows * at.depth;
+    self.value_room = self.sums + tiles.rows * tiles.padded_width;
+    self.key_room = self.value_room + (tiles.v_in_place ? 0 : TILE_KEYS * tiles.padded_width);
+    for (int64_t item = begin; item < end; item++) {
+        self.head = item / blocks % heads;
+        self.batch = item / blocks / heads;
+        do_block(&self, item % blocks);
+    }
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    rlx_attention at = rlx_ref_attention(args);
+    return at.k->dims[0] * at.k->dims[1] * block_count(&at);
+}
+
+static int64_t item_cost(const rlx_kernel_args *args) {
+    rlx_attention at = rlx_ref_attention(args);
+    int64_t per_key = rlx_ref_least(at.depth, INT32_MAX) + rlx_ref_least(at.width, INT32_MAX) + 16;
+    return rlx_ref_cost(per_key * rlx_ref_least(BLOCK_ROWS, at.row_count), at.keys);
+}
+
+static uint64_t workspace_bytes(const rlx_kernel_args *args) {
+    rlx_attention at = rlx_ref_attention(args);
+    tiling tiles = make_tiling(&at);
+    uint64_t rows = (uint64_t)tiles.rows, per_depth = rows, per_width = rows, a, b, count;
+    if (items(args) == 0) return 0;
+    if (!tiles.k_in_place) per_depth += TILE_KEYS;
+    if (!tiles.v_in_place) per_width += TILE_KEYS;
+    uint64_t fixed = 2 * rows + (uint64_t)tiles.panel * (TILE_KEYS + 1);
+    if (!rlx_mul_u64((uint64_t)at.depth, per_depth, &a) ||
+        !rlx_mul_u64((uint64_t)tiles.padded_width, per_width, &b) || !rlx_add_u64(a, b, &count) ||
+        !rlx_add_u64(count, fixed, &count)) {
+        return UINT64_MAX;
+    }
+    return rlx_ref_bytes(count, sizeof(float));
+}
+
+static bool takes(const rlx_target_query *query) {
+    return query->in[0].dtype != RLX_DTYPE_F64;
+}
+
+const rlx_cpu_override VEC_SYMBOL(attention)[] = {
+    {RLX_OP_ATTENTION, 0, takes, {VEC_NAME("attention"), run, items, item_cost, workspace_bytes}},
+    {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
+};

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two products of attention on one panel of rows and one tile of keys, register-blocked. */
+#ifndef RLX_BACKEND_CPU_VEC_ATTENTION_H
+#define RLX_BACKEND_CPU_VEC_ATTENTION_H
+
+#include "backend/cpu/vec/vec_math.h"
+#include "ref/attention.h"
+
+#include <math.h>
+
+/* Multiples of both panel widths, and of the 6 or 12 keys of a register block. */
+enum { BLOCK_ROWS = 96, TILE_KEYS = 96 };
+
+/* Kept apart, so that registers are shared out for one product at a time. */
+#define VEC_OUTLINE static __attribute__((noinline))
+
+/* How the rows of v lie. */
+typedef enum value_kind { VALUES_F32, VALUES_F16, VALUES_BF16 } value_kind;
+
+/* How a call is cut: from dims and strides alone. */
+typedef struct tiling {
+    int64_t panel;               /* rows in the lanes: one vector or two */
+    int64_t rows;                /* of a block, whole panels */
+    int64_t padded_width;        /* Dv in whole vectors */
+    bool k_in_place, v_in_place; /* the rows can be used as they lie */
+    bool is_short;               /* one panel: memory is the limit */
+    value_kind kind;             /* other than f32: decoded where they are used */
+} tiling;
+
+/* out[mr][nr vectors] = mr rows of keys times q[depth][nr vectors]. mr and nr are constants of the
+ * caller, so the sums live in registers. Three rows share a pointer: base + 0, 1, 2 strides are
+ * addresses of one instruction, and the compiler is kept from finding more of them. */
+VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int64_t depth,
+                            float *out, const int mr, const int nr) {
+    const float *row[4];
+    vf sum[12][2];
+    for (int i = 0; i < mr; i += 3) {
+        row[i / 3] = k + i * stride;
+        __asm__("" : "+r"(row[i / 3]));
+    }
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = vf_set(0);
+    for (int64_t d = 0; d < depth; d++, q += nr * VF) {
+        vf query[2];
+        for (int j = 0; j < nr; j++)
+            query[j] = vf_load(q + j * VF);
+        for (int i = 0; i < mr; i++) {
+            vf key = vf_set(row[i / 3][i % 3 * stride]);
+            for (int j = 0; j < nr; j++)
+                sum[i][j] = vf_fma(key, query[j], sum[i][j]);
+        }
+        for (int i = 0; i < mr; i += 3)
+            row[i / 3]++;
+    }
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < nr; j++)
+            vf_store(out + (i * nr + j) * VF, sum[i][j]);
+}
+
+VEC_OUTLINE void make_scores_1(const float *k, int64_t stride, const float *q, int64_t depth,
+                               int64_t count, float *out) {
+    int64_t t = 0;
+    for (; t + 12 <= count; t += 12)
+        score_block(k + t * stride, stride, q, depth, out + t * VF, 12, 1);
+    for (; t + 4 <= count; t += 4)
+        score_block(k + t * stride, stride, q, depth, out + t * VF, 4, 1);
+    for (; t < count; t++)
+        score_block(k + t * stride, stride, q, depth, out + t * VF, 1, 1);
+}
+
+VEC_OUTLINE void make_scores_2(const float *k, int64_t stride, const float *q, int64_t depth,
+                               int64_t count, float *out) {
+    int64_t t = 0;
+    for (; t + 6 <= count; t += 6)
+        score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 6, 2);
+    for (; t + 3 <= count; t += 3)
+        score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 3, 2);
+    for (; t < count; t++)
+        score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 1, 2);
+}
+
+/* out[count][panel] = keys[count][depth] times q[depth][panel]. */
+static void make_scores(const float *k, int64_t stride, const float *q, int64_t depth,
+                        int64_t count, int64_t panel, float *out) {
+    if (panel == VF) {
+        make_scores_1(k, stride, q, depth, count, out);
+    } else {
+        make_scores_2(k, stride, q, depth, count, out);
+    }
+}
+
+/* sums[mr][nr vectors] += weights[count][panel], of which mr lanes, times v[count][nr vectors]. */
+VEC_INLINE void value_block(const float *weights, int64_t panel, const float *v, int64_t stride,
+                            int64_t count, float *sums, int64_t width, const int mr, const int nr) {
+    vf sum[4][3];
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = vf_load(sums + i * width + j * VF);
+    for (int64_t t = 0; t < count; t++, weights += panel, v += stride) {
+        vf value[3];
+        for (int j = 0; j < nr; j++)
+            value[j] = vf_load(v + j * VF);
+        for (int i = 0; i < mr; i++)
+            for (int j = 0; j < nr; j++)
+                sum[i][j] = vf_fma(vf_set(weights[i]), value[j], sum[i][j]);
+    }
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < nr; j++)
+            vf_store(sums + i * width + j * VF, sum[i][j]);
+}
+
+#define VALUE_COLUMNS(nr)                                                                      \
+    VEC_OUTLINE void value_columns_##nr(const float *weights, int64_t panel, int64_t rows,     \
+                                        const float *v, int64_t stride, int64_t count,         \
+                                        float *sums, int64_t width) {                          \
+        int64_t r = 0;                                                                         \
+        for (; r + 4 <= rows; r += 4)                                                          \
+            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 4, nr); \
+        if (r + 2 <= rows) {                                                                   \
+            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 2, nr); \
+            r += 2;                                                                            \
+        }                                                                                      \
+        if (r < rows)                                                                          \
+            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 1, nr); \
+    }
+VALUE_COLUMNS(1)
+VALUE_COLUMNS(2)
+VALUE_COLUMNS(3)
+
+/* sums[rows][width] += weights^T v; the columns of v go in as equal parts as threes allow. */
+static void add_values(const float *weights, int64_t panel, int64_t rows, const float *v,
+                       int64_t stride, int64_t count, int64_t width, float *sums) {
+    int64_t vectors = width / VF, parts = (vectors + 2) / 3;
+    for (int64_t part = 0, j = 0; part < parts; part++) {
+        int64_t n = (vectors - j + parts - part - 1) / (parts - part), at = j * VF;
+        if (n == 3) {
+            value_columns_3(weights, panel, rows, v + at, stride, count, sums + at, width);
+        } else if (n == 2) {
+            value_columns_2(weights, panel, rows, v + at, stride, count, sums + at, width);
+        } else {
+            value_columns_1(weights, panel, rows, v + at, stride, count, sums + at, width);
+        }
+        j += n;
+    }
+}
+
+VEC_INLINE vf value_load(const void *v, int64_t at, const value_kind kind) {
+    if (kind == VALUES_F16) return vf_of_f16(vh_load((const uint16_t *)v + at));
+    if (kind == VALUES_BF16) return vf_of_bf16(vh_load((const uint16_t *)v + at));
+    return vf_load((const float *)v + at);
+}
+
+/* One vector of columns for mr rows: each value is decoded as it comes, and only once for 8 rows.
+ */
+VEC_INLINE void column_block(const float *weights, int64_t panel, const void *v, int64_t stride,
+                             int64_t count, float *sums, int64_t width, const int mr,
+                             const value_kind kind) {
+    vf sum[8];
+    for (int i = 0; i < mr; i++)
+        sum[i] = vf_load(sums + i * width);
+    for (int64_t t = 0, at = 0; t < count; t++, weights += panel, at += stride) {
+        vf value = value_load(v, at, kind);
+        for (int i = 0; i < mr; i++)
+            sum[i] = vf_fma(vf_set(weights[i]), value, sum[i]);
+    }
+    for (int i = 0; i < mr; i++)
+        vf_store(sums + i * width, sum[i]);
+}
+
+#define VALUE_COLUMN(name, kind)                                                                  \
+    VEC_OUTLINE void name(const float *weights, int64_t panel, int64_t rows, const void *v,       \
+                          int64_t stride, int64_t count, float *sums, int64_t width) {            \
+        int64_t r = 0;                                                                            \
+        for (; r + 8 <= rows; r += 8)                                                             \
+            column_block(weights + r, panel, v, stride, count, sums + r * width, width, 8, kind); \
+        for (; r + 4 <= rows; r += 4)                                                             \
+            column_block(weights + r, panel, v, stride, count, sums + r * width, width, 4, kind); \
+        for (; r < rows; r++)                                                                     \
+            column_block(weights + r, panel, v, stride, count, sums + r * width, width, 1, kind); \
+    }
+VALUE_COLUMN(value_column_f16, VALUES_F16)
+VALUE_COLUMN(value_column_bf16, VALUES_BF16)
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes around the tiles of attention.c: 96 rows, 96 keys, panels of one and two vectors. */
+#include "kernels/families.h"
+
+#include <stdio.h>
+
+static const char *const dtypes[] = {"f32", "f16", "bf16", "f32"};
+
+static int64_t size_near(uint32_t index, uint32_t what) {
+    static const int64_t near[] = {0, 8, 16, 32, 96, 192};
+    int64_t size = near[kernel_pick(index, what, 0, 5)] + kernel_pick(index, what + 1, -2, 3);
+    return size < 0 ? 0 : size;
+}
+
+static void write_mask(uint32_t index, const int64_t sizes[4], char *text, uint32_t bytes) {
+    int64_t dims[4];
+    for (uint32_t i = 0; i < 4; i++)
+        dims[i] = kernel_pick(index, 40 + i, 0, 1) == 0 ? 1 : sizes[i];
+    (void)snprintf(text, bytes, "input m : %s[%d, %d, %d, %d]\n",
+                   dtypes[kernel_pick(index, 44, 0, 3)], (int)dims[0], (int)dims[1], (int)dims[2],
+                   (int)dims[3]);
+}
+
+static void write_case(uint32_t index, char *text, uint32_t bytes) {
+    int64_t batch = kernel_pick(index, 0, 1, 2), heads = kernel_pick(index, 1, 1, 3);
+    int64_t group = kernel_pick(index, 2, 1, 3) == 1 ? kernel_pick(index, 3, 1, 9) : 1;
+    int64_t queries = kernel_pick(index, 4, 0, 2) == 0 ? 1 : size_near(index, 5);
+    int64_t keys = size_near(index, 7), depth = kernel_pick(index, 9, 1, 70);
+    int64_t width = kernel_pick(index, 10, 0, 1) == 0 ? depth : kernel_pick(index, 11, 1, 70);
+    const char *kv = dtypes[kernel_pick(index, 12, 0, 3)];
+    bool is_causal = kernel_pick(index, 13, 0, 1) == 1,
+         has_mask = kernel_pick(index, 14, 0, 2) == 0;
+    char mask[128] = "", attrs[128] = "";
+    if (has_mask) {
+        write_mask(index, (int64_t[]){batch, heads * group, queries, keys}, mask, sizeof mask);
+    }
+    if (is_causal) {
+        int window = kernel_pick(index, 15, 0, 2) == 0 ? (int)kernel_pick(index, 16, 1, 120) : 0;
+        (void)snprintf(attrs, sizeof attrs, " causal=true window=%d", window);
+    }
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput q : %s[%d, %d, %d, %d]\ninput k : %s[%d, %d, %d, %d]\n"
+                   "input v : %s[%d, %d, %d, %d]\n%sy = attention(q, k, v%s)%s%s\noutput y\n",
+                   dtypes[kernel_pick(index, 17, 0, 3)], (int)batch, (int)(heads * group),
+                   (int)queries, (int)depth, kv, (int)batch, (int)heads, (int)keys, (int)depth, kv,
+                   (int)batch, (int)heads, (int)keys, (int)width, mask, has_mask ? ", m" : "",
+                   attrs, kernel_pick(index, 18, 0, 4) == 0 ? " softcap=1.5 scale=0.7" : "");
+}
+
+#define HEADS(q, s, k, t, dtype)                                                       \
+    "rlx 1\ninput q : f32[1, " #q ", " #s ", 64]\ninput k : " #dtype "[1, " #k ", " #t \
+    ", 64]\ninput v : " #dtype "[1, " #k ", " #t ", 64]\ny = attention("               \
+    "q, k, v)"
+static const char *const timed[] = {
+    HEADS(32, 512, 32, 512, f32) "\noutput y\n",
+    HEADS(32, 512, 32, 512, f32) " causal=true\noutput y\n",
+    HEADS(32, 1, 4, 1024, f16) "\noutput y\n",
+    HEADS(32, 1, 4, 8192, f16) "\noutput y\n",
+    HEADS(32, 1, 32, 1024, f32) "\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_attention = {"attention", 2e-5, 150, write_case, timed};
