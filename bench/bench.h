@@ -28,6 +28,9 @@ int rlx_bench_steps(FILE *out, bool json);
 /* Softmax, norms, reductions, pools, gathers and transposes against copying the same bytes. */
 int rlx_bench_rows(FILE *out, bool json);
 
+/* Attention: prefill against the multiply-add peak, decode against the read bandwidth. */
+int rlx_bench_attention(FILE *out, bool json);
+
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */
 int rlx_bench_place(FILE *out, bool json);

@@ -22,9 +22,9 @@ typedef struct topic {
 } topic;
 
 static const topic topics[] = {
-    {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory}, {"place", rlx_bench_place},
-    {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream}, {"steps", rlx_bench_steps},
-    {"rows", rlx_bench_rows},
+    {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory},       {"place", rlx_bench_place},
+    {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream},       {"steps", rlx_bench_steps},
+    {"rows", rlx_bench_rows},     {"attention", rlx_bench_attention},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -148,7 +148,8 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  copy     copy engines, overlap with compute, conversions\n"
         "  stream   layers read from disk behind compute\n"
         "  steps    what a step costs beside its work, on one thread and shared\n"
-        "  rows     softmax, norms, reductions, pools, moves against copying",
+        "  rows     softmax, norms, reductions, pools, moves against copying\n"
+        "  attention  prefill and decode against arithmetic and memory",
         options,
         sizeof options / sizeof *options,
         0,
