@@ -128,7 +128,7 @@ static bool compare_step(void *user, rlx_exec *exec, const rlx_step_info *step) 
     return true;
 }
 
-static rlx_status run_on(tool_model *model, const char *device_name, const tool_inputs *inputs,
+static rlx_status run_on(tool_model *model, const char *device_name, tool_inputs *inputs,
                          rlx_step_fn after, recorder *user) {
     rlx_device *device = NULL;
     rlx_program *program = NULL;
@@ -198,7 +198,7 @@ static bool reference_passes(const tool_list *passes, rlx_compile_options *optio
 }
 
 /* First the reference, whose results are kept, then the device, compared step by step. */
-static rlx_status run_both(tool_model *model, const char *reference, const tool_inputs *inputs,
+static rlx_status run_both(tool_model *model, const char *reference, tool_inputs *inputs,
                            const rlx_compile_options *reference_options, recorder *self) {
     const char *device = model->device;
     rlx_compile_options device_options = model->options;

@@ -7,21 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of a .npy file's data; freed by the caller. */
-static rlx_status read_npy(const char *path, const rlx_npy_info *info, void **out_data) {
-    void *data = malloc(info->bytes == 0 ? 1 : info->bytes);
-    FILE *file = data == NULL ? NULL : fopen(path, "rb");
-    bool is_read = file != NULL && fseek(file, (long)info->offset, SEEK_SET) == 0 &&
-                   fread(data, 1, info->bytes, file) == info->bytes;
-    if (file != NULL) fclose(file);
-    if (is_read) {
-        *out_data = data;
-        return RLX_OK;
-    }
-    free(data);
-    return tool_error(RLX_IO, "cannot read the %s of '%s'", tool_bytes(info->bytes), path);
-}
-
 /* The .npy file that was given for an input; NULL: none. */
 static const char *file_of(const tool_inputs *inputs, const char *name) {
     for (uint32_t i = 0; i < inputs->files.count; i++) {
@@ -54,7 +39,7 @@ static rlx_status set_from_file(rlx_exec *exec, uint32_t entry, uint32_t index,
     rlx_status status = rlx_npy_read_header(path, &info);
     if (status != RLX_OK) return tool_error(status, "input '%s': %s", port->name, rlx_last_error());
     status = check_file(path, port, &info);
-    if (status == RLX_OK) status = read_npy(path, &info, &data);
+    if (status == RLX_OK) status = tool_read_npy(path, &info, &data);
     if (status == RLX_OK) status = rlx_exec_set_input(exec, entry, index, data, info.bytes);
     free(data);
     return status;
@@ -139,6 +124,7 @@ static rlx_status check_names(const rlx_program *program, uint32_t entry,
         if (length >= sizeof name) length = sizeof name - 1;
         memcpy(name, item, length);
         name[length] = 0;
+        if (inputs->is_model_input[i]) continue; /* perhaps a constant of the program by now */
         rlx_status status = rlx_program_find_input(program, entry, name, &index);
         if (status != RLX_OK) return status;
     }
@@ -186,7 +172,7 @@ static void bind_from_shape(tool_model *model, const rlx_graph *graph, const rlx
     }
 }
 
-rlx_status tool_bind_from_files(tool_model *model, const tool_inputs *inputs) {
+rlx_status tool_bind_from_files(tool_model *model, tool_inputs *inputs) {
     rlx_session *session = NULL;
     if (inputs->files.count == 0 || tool_is_program(model->path)) return RLX_OK;
     rlx_status status = rlx_session_open(NULL, model->path, &session);
@@ -201,8 +187,12 @@ rlx_status tool_bind_from_files(tool_model *model, const tool_inputs *inputs) {
         status = rlx_graph_value(graph, value, &declared);
         if (status == RLX_OK) status = rlx_npy_read_header(path, &given);
         if (status != RLX_OK) tool_error(status, "input '%s': %s", name, rlx_last_error());
-        if (status == RLX_OK) bind_from_shape(model, graph, &declared.shape, &given.shape);
+        if (status != RLX_OK) break;
+        bind_from_shape(model, graph, &declared.shape, &given.shape);
+        inputs->is_model_input[i] = declared.kind == RLX_VALUE_INPUT;
+        if (inputs->is_model_input[i]) status = tool_give(model, name, path);
     }
+    model->entry.given_count = model->given_count;
     rlx_session_destroy(session);
     return status;
 }

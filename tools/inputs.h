@@ -6,8 +6,9 @@
 #include "tool.h"
 
 typedef struct tool_inputs {
-    tool_list files;  /* NAME=F.npy */
-    const char *fill; /* zeros, ramp, random:SEED; NULL: random:1 */
+    tool_list files;                     /* NAME=F.npy */
+    bool is_model_input[TOOL_LIST_MOST]; /* set by tool_bind_from_files, per file */
+    const char *fill;                    /* zeros, ramp, random:SEED; NULL: random:1 */
 } tool_inputs;
 #define TOOL_INPUT_OPTIONS(inputs)                                                                 \
     {"--input", TOOL_MANY, &(inputs).files, "NAME=F.npy", "an input from a file; again for more"}, \
@@ -23,7 +24,8 @@ bool tool_inputs_check(const char *verb, const tool_inputs *inputs);
 rlx_status tool_set_inputs(rlx_exec *exec, uint32_t entry, const tool_inputs *inputs);
 
 /* Sizes of symbolic dims that follow from the shapes of --input files, added to the model's
- * bindings where they are not bound yet. */
-rlx_status tool_bind_from_files(tool_model *model, const tool_inputs *inputs);
+ * bindings where they are not bound yet; the files are also offered as values that may decide
+ * shapes. */
+rlx_status tool_bind_from_files(tool_model *model, tool_inputs *inputs);
 
 #endif

@@ -89,6 +89,59 @@ bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options
     return true;
 }
 
+rlx_status tool_read_npy(const char *path, const rlx_npy_info *info, void **out_data) {
+    void *data = malloc(info->bytes == 0 ? 1 : info->bytes);
+    FILE *file = data == NULL ? NULL : fopen(path, "rb");
+    bool is_read = file != NULL && fseek(file, (long)info->offset, SEEK_SET) == 0 &&
+                   fread(data, 1, info->bytes, file) == info->bytes;
+    if (file != NULL) fclose(file);
+    if (is_read) {
+        *out_data = data;
+        return RLX_OK;
+    }
+    free(data);
+    return tool_error(RLX_IO, "cannot read the %s of '%s'", tool_bytes(info->bytes), path);
+}
+
+enum { MOST_GIVEN_BYTES = 64 * 1024 };
+
+rlx_status tool_give(tool_model *model, const char *name, const char *path) {
+    rlx_npy_info info;
+    void *data = NULL;
+    rlx_status status = rlx_npy_read_header(path, &info);
+    if (status != RLX_OK) return tool_error(status, "input '%s': %s", name, rlx_last_error());
+    if (model->given_count == 2 * TOOL_LIST_MOST)
+        return tool_error(RLX_INVALID_ARGUMENT, "more than %d values are given", TOOL_LIST_MOST);
+    rlx_given_value *given = &model->given[model->given_count];
+    *given = (rlx_given_value){.name = name, .dtype = info.dtype, .shape = info.shape};
+    if (info.bytes <= MOST_GIVEN_BYTES) {
+        status = tool_read_npy(path, &info, &data);
+        void *kept = status == RLX_OK ? tool_keep(info.bytes + 1) : NULL;
+        if (kept != NULL) memcpy(kept, data, info.bytes);
+        free(data);
+        given->data = kept;
+        given->bytes = kept == NULL ? 0 : info.bytes;
+    }
+    if (status == RLX_OK) model->given_count++;
+    return status;
+}
+
+static bool read_givens(const char *verb, tool_model *model) {
+    for (uint32_t i = 0; i < model->givens.count; i++) {
+        const char *name, *path;
+        if (!tool_split(model->givens.items[i], &name, &path) || path[0] == 0) {
+            fprintf(stderr, "rlx %s: --given wants NAME=F.npy, got '%s'\n", verb,
+                    model->givens.items[i]);
+            return false;
+        }
+        rlx_status status = tool_give(model, name, path);
+        if (status == RLX_OK) continue;
+        tool_fail(verb, status);
+        return false;
+    }
+    return true;
+}
+
 /* "NAME:SYM=N,SYM=N" with the bindings of --bind after its own. */
 static bool read_entry(const char *verb, const tool_model *model, const char *text,
                        rlx_entry_spec *out_entry) {
@@ -110,13 +163,19 @@ static bool read_entry(const char *verb, const tool_model *model, const char *te
     }
     for (uint32_t i = 0; i < model->binds.count; i++)
         bindings[count++] = model->bindings[i];
-    *out_entry = (rlx_entry_spec){.name = name, .bindings = bindings, .binding_count = count};
+    *out_entry = (rlx_entry_spec){.name = name,
+                                  .bindings = bindings,
+                                  .binding_count = count,
+                                  .given = model->given,
+                                  .given_count = model->given_count};
     return true;
 }
 
 static bool read_entries(const char *verb, tool_model *model) {
     model->entry.name = "main";
     model->entry.bindings = model->bindings;
+    model->entry.given = model->given;
+    model->entry.given_count = model->given_count;
     model->options.entries = &model->entry;
     model->options.entry_count = 1;
     if (model->entries.count == 0) return true;
@@ -139,6 +198,7 @@ static bool read_entries(const char *verb, tool_model *model) {
 static bool check_program(const char *verb, const tool_model *model) {
     const char *given = model->binds.count != 0      ? "--bind"
                         : model->entries.count != 0  ? "--entry NAME:SYM=N"
+                        : model->givens.count != 0   ? "--given"
                         : model->disabled.count != 0 ? "--disable"
                         : model->search_ms != 0      ? "--search-ms"
                         : model->without_reuse       ? "--without-reuse"
@@ -174,7 +234,7 @@ bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
                                            .search_ns = model->search_ms * 1000000};
     if (!tool_disable(verb, &model->disabled, &model->options) ||
         !tool_bindings(verb, &model->binds, model->bindings, &model->entry.binding_count) ||
-        !read_entries(verb, model) || !check_program(verb, model)) {
+        !read_givens(verb, model) || !read_entries(verb, model) || !check_program(verb, model)) {
         return false;
     }
     *out_code = TOOL_OK;

@@ -111,10 +111,12 @@ bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options
 typedef struct tool_model {
     const char *path, *device;
     uint64_t threads, search_ms, memory_limit, weights_budget;
-    tool_list binds, disabled, entries;
+    tool_list binds, disabled, entries, givens;
     bool without_reuse, keep_inputs;
     /* filled by tool_model_begin */
     rlx_binding bindings[TOOL_LIST_MOST];
+    rlx_given_value given[2 * TOOL_LIST_MOST]; /* from --given, then from --input */
+    uint32_t given_count;
     rlx_entry_spec entry;   /* the only one, where no --entry was given */
     rlx_entry_spec *listed; /* the entries of --entry; live as long as the process */
     rlx_compile_options options;
@@ -124,6 +126,8 @@ typedef struct tool_model {
         {"--threads", TOOL_NUMBER, &(model).threads, "N", "CPU threads; 0: all there are"},       \
         {"--bind", TOOL_MANY, &(model).binds, "SYM=N",                                            \
          "the size of a symbolic dim; again for more"},                                           \
+        {"--given", TOOL_MANY, &(model).givens, "NAME=F.npy",                                     \
+         "the value of an input that decides shapes (ONNX)"},                                     \
         {"--disable", TOOL_MANY, &(model).disabled, "PASS", "leave out a pass of the compiler"},  \
         {"--search-ms", TOOL_NUMBER, &(model).search_ms, "MS", "search for a smaller placement"}, \
         {"--without-reuse", TOOL_FLAG, &(model).without_reuse, NULL,                              \
@@ -144,6 +148,11 @@ typedef struct tool_model {
         "--entry", TOOL_MANY, &(model).entries, "NAME:SYM=N,..",                         \
             "an entry with its own sizes; again for more, which share weights and state" \
     }
+/* Offers a .npy file as the value of an input while compiling (rlx_given_value). The data is read
+ * where it is small enough to decide shapes. */
+rlx_status tool_give(tool_model *model, const char *name, const char *path);
+/* The bytes of a .npy file's data; freed by the caller. */
+rlx_status tool_read_npy(const char *path, const rlx_npy_info *info, void **out_data);
 /* Checks and gathers them; environment settings fill what was not given. *out_code is TOOL_OK, or
  * with false what to exit with. */
 bool tool_model_begin(const char *verb, tool_model *model, int *out_code);

@@ -359,8 +359,10 @@ void ox_body(ox *o, const rlx_onnx_graph *graph, const ox_item *inputs, uint32_t
     for (uint32_t i = 0; i < graph->input_count && ox_ok(o); i++)
         ox_define(o, graph->inputs[i].name, inputs[i]);
     define_initializers(o, graph);
-    for (uint32_t i = 0; i < graph->node_count && ox_ok(o); i++)
-        map_node(o, &graph->nodes[i]);
+    uint32_t count = 0;
+    const uint32_t *order = ox_order(o, graph, &count);
+    for (uint32_t i = 0; i < count && ox_ok(o); i++)
+        map_node(o, &graph->nodes[order[i]]);
     for (uint32_t i = 0; i < graph->output_count && ox_ok(o); i++) {
         if (!ox_find(o, graph->outputs[i].name, &out[i]))
             ox_invalid(o, "its body does not define its output '%s'", graph->outputs[i].name);

@@ -168,6 +168,8 @@ bool ox_find(const ox *o, const char *name, ox_item *out_item);
  * `out`. */
 void ox_body(ox *o, const rlx_onnx_graph *graph, const ox_item *inputs, uint32_t input_count,
              ox_item *out);
+/* The nodes of a graph in an order in which each comes after what it needs; a cycle is invalid. */
+uint32_t *ox_order(ox *o, const rlx_onnx_graph *graph, uint32_t *out_count);
 static inline ox_item ox_item_of(rlx_value_id value) {
     return (ox_item){.kind = OX_TENSOR, .value = value};
 }

@@ -88,6 +88,10 @@ void rlx_ox_reshape(ox *o) {
         ox_give(o, 0, empty_of(o, x, &attrs.shape));
         return;
     }
+    for (uint32_t i = ox_rank(o, x); i < attrs.shape.count && ox_ok(o); i++) {
+        if (attrs.shape.items[i] == 0)
+            ox_invalid(o, "size %u is 0, which copies a size that the input does not have", i);
+    }
     ox_give(o, 0, ox_node(o, RLX_OP_RESHAPE, &attrs, &x, 1));
 }
 
