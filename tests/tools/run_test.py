@@ -135,9 +135,13 @@ class Options(tool.ToolTest):
         model = self.write("m.rlx", tool.MLP)
         expected = self.outputs(model, "--bind", "S=7")
         for mode in (["--poison"], ["--without-reuse"], ["--keep-inputs"], ["--search-ms", "5"],
-                     ["--without-reuse", "--poison"], ["--keep-inputs", "--repeat", "3"],
-                     ["--device", "cpu:scalar"]):
+                     ["--without-reuse", "--poison"], ["--keep-inputs", "--repeat", "3"]):
             self.assertEqual(self.outputs(model, "--bind", "S=7", *mode), expected, mode)
+
+    def test_scalar_kernels_agree_with_those_of_this_machine(self):
+        model = self.write("m.rlx", tool.MLP)
+        scalar = self.outputs(model, "--bind", "S=7", "--device", "cpu:scalar")
+        self.assert_close(self.outputs(model, "--bind", "S=7"), scalar)
 
     def test_every_pass_can_be_left_out(self):
         model = self.write("m.rlx", tool.MLP)

@@ -136,6 +136,18 @@ class ToolTest(unittest.TestCase):
     def json_lines(self, *arguments, **options):
         return [json.loads(line) for line in self.rlx(*arguments, **options).splitlines()]
 
+    def assert_close(self, made, expected, tolerance=1e-5):
+        """Outputs of two instruction sets: f32 arrays that agree but for rounding."""
+        self.assertEqual(sorted(made), sorted(expected))
+        for name, data in expected.items():
+            start = 10 + int.from_bytes(data[8:10], "little")
+            self.assertEqual(made[name][:start], data[:start])
+            self.assertIn(b"'<f4'", data[:start])
+            pairs = zip(struct.iter_unpack("<f", made[name][start:]),
+                        struct.iter_unpack("<f", data[start:]))
+            for (a,), (b,) in pairs:
+                self.assertLessEqual(abs(a - b), tolerance * (1 + abs(b)), name)
+
     def outputs(self, *arguments):
         """Runs into a folder of its own; gives {file name: bytes}."""
         folder = tempfile.mkdtemp(dir=self.folder)
