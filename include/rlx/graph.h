@@ -56,7 +56,9 @@ RLX_CALL rlx_status rlx_graph_add_state(rlx_graph *graph, const char *name, rlx_
 RLX_CALL rlx_status rlx_graph_rename(rlx_graph *graph, rlx_value_id value, const char *name);
 
 /* Makes a value an output of the model under `name` (NULL: the value's own name). One value may be
- * several outputs. RLX_INVALID_GRAPH: the value belongs to a block, or the name is taken. */
+ * several outputs. A state gives what the run left in it; one that a state_write of the main block
+ * wrote is an output as the value that the write gave, and refused at compile under older names.
+ * RLX_INVALID_GRAPH: the value belongs to a block, or the name is taken. */
 RLX_CALL rlx_status rlx_graph_add_output(rlx_graph *graph, rlx_value_id value, const char *name);
 
 /* The general form of every op. `attrs` is the op's struct (NULL: all zero) and is copied.

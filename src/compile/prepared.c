@@ -59,9 +59,12 @@ rlx_value_id rlx_view_root(const rlx_graph *graph, rlx_value_id value) {
     }
 }
 
+/* Where the value is as an output shall give it: a state after the last node, since blocks may
+ * write it under its own name; what a node gave after that node. */
 static uint32_t position_after(const rlx_graph *graph, rlx_value_id value) {
     rlx_node_id producer = graph->values.items[value].producer;
     const rlx_block *block = &graph->blocks.items[0];
+    if (graph->values.items[value].kind == RLX_VALUE_STATE) return block->nodes.count;
     for (uint32_t i = 0; producer != RLX_NONE && i < block->nodes.count; i++) {
         if (block->nodes.items[i] == producer) return i + 1;
     }

@@ -2,7 +2,7 @@
 /* The order of reads and writes of states, checked on the model as it was given, so that no pass
  * decides whether a model is accepted. A state that was written is read through what the write
  * gave; after a block that wrote it, by its own name: there is no other. What a view of it saw is
- * kept whatever is written later (alias.c). */
+ * kept whatever is written later (alias.c). Outputs are read after the last node. */
 #include "compile/compile.h"
 
 typedef struct state_write {
@@ -36,23 +36,42 @@ static bool is_within(const rlx_graph *graph, rlx_block_id inner, rlx_block_id o
     return inner == outer;
 }
 
-/* A read in `block`. Branches do not see each other's writes. */
-static rlx_status check_read(const checker *self, rlx_value_id value, rlx_block_id block,
-                             rlx_node_id reader) {
+/* The state that a read in `block` would see as it was before some write; RLX_NONE: none. Branches
+ * do not see each other's writes. */
+static rlx_value_id find_stale(const checker *self, rlx_value_id value, rlx_block_id block) {
     rlx_value_id state = value == RLX_NONE ? RLX_NONE : state_of(self->graph, value);
-    if (state == RLX_NONE) return RLX_OK;
+    if (state == RLX_NONE) return RLX_NONE;
     for (uint32_t i = self->seen[value]; i < self->write_count; i++) {
         const state_write *write = &self->writes[i];
         if (write->state != state) continue;
         bool is_before = is_within(self->graph, block, write->block);
         bool is_inside = value != state && is_within(self->graph, write->block, block);
-        if (!is_before && !is_inside) continue;
-        char text[160];
-        return RLX_FAIL(RLX_INVALID_GRAPH,
-                        "%s reads state '%s' as it was before an earlier node wrote it: use the "
-                        "value that the state_write returns",
-                        rlx_node_text(self->graph, reader, text, sizeof text),
-                        self->graph->values.items[state].name);
+        if (is_before || is_inside) return state;
+    }
+    return RLX_NONE;
+}
+
+static rlx_status check_read(const checker *self, rlx_value_id value, rlx_block_id block,
+                             rlx_node_id reader) {
+    rlx_value_id state = find_stale(self, value, block);
+    char text[160];
+    if (state == RLX_NONE) return RLX_OK;
+    return RLX_FAIL(RLX_INVALID_GRAPH,
+                    "%s reads state '%s' as it was before an earlier node wrote it: use the "
+                    "value that the state_write returns",
+                    rlx_node_text(self->graph, reader, text, sizeof text),
+                    self->graph->values.items[state].name);
+}
+
+static rlx_status check_outputs(const checker *self) {
+    for (uint32_t i = 0; i < self->graph->outputs.count; i++) {
+        rlx_value_id state = find_stale(self, self->graph->outputs.items[i].value, 0);
+        if (state == RLX_NONE) continue;
+        return RLX_FAIL(
+            RLX_INVALID_GRAPH,
+            "output '%s' is state '%s' as it was before a node wrote it: make the value "
+            "that the state_write returns an output",
+            self->graph->outputs.items[i].name, self->graph->values.items[state].name);
     }
     return RLX_OK;
 }
@@ -91,6 +110,7 @@ rlx_status rlx_check_states(const rlx_graph *graph, const rlx_allocator *allocat
                                    (void **)&self.seen);
     }
     if (status == RLX_OK) status = check_block(&self, 0);
+    if (status == RLX_OK) status = check_outputs(&self);
     rlx_scratch_reset(&scratch);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <rlx/exec.h>
 #include <rlx/session.h>
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST = 64 };
@@ -203,6 +204,55 @@ static void a_state_is_not_read_as_it_was_before_a_write(void **state) {
     assert_error_has("reads state 'k' as it was before an earlier node wrote it");
 }
 
+static void an_output_is_no_state_as_it_was_before_a_write(void **state) {
+    static const char *const outputs[] = {"k", "k1"};
+    rlx_program *program = NULL;
+    char text[400], expected[100];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text,
+                 "rlx 1\n"
+                 "input x : f32[2, 3]\n"
+                 "state k : f32[4, 3]\n"
+                 "const zero : i64[] = [0]\n"
+                 "k1, n = state_write(k, x, zero) axis=0\n"
+                 "k2, m = state_write(k1, x, n) axis=0\n"
+                 "output k2\n"
+                 "output %s\n",
+                 outputs[i]);
+        assert_status(RLX_INVALID_GRAPH, compile_text(text, NULL, &program));
+        snprintf(expected, sizeof expected, "output '%s' is state 'k' as it was before",
+                 outputs[i]);
+        assert_error_has(expected);
+    }
+}
+
+/* Under its own name: no value stands for what a block wrote. */
+static void an_output_state_holds_what_a_block_wrote(void **state) {
+    static const float k[] = {1, 2, 2, 4}, y[] = {1, 2};
+    const float *expected[] = {k, y};
+    (void)state;
+    check("rlx 1\n"
+          "input x : f32[2]\n"
+          "state k : f32[4]\n"
+          "const zero : i64[] = [0]\n"
+          "const two : i64[] = [2]\n"
+          "const low : f32[] = [0]\n"
+          "output k\n"
+          "m = reduce_max(x)\n"
+          "c = greater(m, low)\n"
+          "y = if(c) {\n"
+          "    k1, n = state_write(k, x, zero)\n"
+          "    twice = add(x, x)\n"
+          "    k2, l = state_write(k1, twice, two)\n"
+          "    yield x\n"
+          "} else {\n"
+          "    yield x\n"
+          "}\n"
+          "output y\n",
+          2, expected, (uint64_t[]){4, 2});
+}
+
 static void a_view_of_a_state_is_kept_over_a_write(void **state) {
     static const float sum[] = {2, 4, 6, 8, 10, 12};
     const float *expected[] = {sum};
@@ -316,6 +366,8 @@ int main(void) {
         cmocka_unit_test(a_state_keeps_rows_between_runs),
         cmocka_unit_test(rows_may_be_a_view_of_their_own_state),
         cmocka_unit_test(a_state_is_not_read_as_it_was_before_a_write),
+        cmocka_unit_test(an_output_is_no_state_as_it_was_before_a_write),
+        cmocka_unit_test(an_output_state_holds_what_a_block_wrote),
         cmocka_unit_test(a_view_of_a_state_is_kept_over_a_write),
         cmocka_unit_test(outputs_may_be_inputs_weights_and_states),
         cmocka_unit_test(a_product_does_not_overwrite_what_it_multiplies),

@@ -551,5 +551,11 @@ char *random_model(uint64_t seed) {
         int name = self.sized[below(&self, self.sized_count)].name;
         put(&self, "output v%d as \"sized%u\"\n", name, i);
     }
+    for (uint32_t i = 0; i < self.state_count; i++) {
+        if (self.states[i].latest == NAMELESS || below(&self, 4) != 0) continue;
+        put(&self, "output ");
+        put_state(&self, &self.states[i]);
+        put(&self, " as \"state%u\"\n", i);
+    }
     return self.text;
 }
