@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements that move and are not looked at: transposes, slices, splits, concats, tiles, expands and
+ * copies, by units of 1, 2, 4 or 8 bytes. A move is an array of dims with strides on both sides,
+ * dims merged. What is left is one of three: runs that lie side by side on both sides (memcpy); a
+ * plane whose two sides run along different dims (transposed block by block in registers); or
+ * single units (a loop). Nibbles, blocks and reshapes across holes are left to scalar C. */
+#include "backend/cpu/vec/transpose.h"
+
+#include "ir/view.h"
+#include "ref/strided.h"
+
+enum { PIECE = 1 << 16 /* bytes of a work item, about */ };
+
+typedef enum move_kind { MOVE_RUNS, MOVE_PLANES, MOVE_UNITS } move_kind;
+
+/* `to` and `from` point to the first unit; strides in bytes. */
+typedef struct move {
+    uint8_t *to;
+    const uint8_t *from;
+    int64_t unit; /* bytes */
+    uint32_t rank;
+    int64_t dims[RLX_WALK_RANK], into[RLX_WALK_RANK], out_of[RLX_WALK_RANK];
+    move_kind kind;
+    int64_t run;        /* RUNS: bytes of one */
+    int64_t rows, cols; /* PLANES: `to` has its cols side by side, `from` its rows */
+    int64_t row_into, col_out_of;
+    int64_t outer;      /* how many runs, planes or rows of units */
+    int64_t per_item;   /* of them; 0: each is cut */
+    int64_t cuts, tile; /* items that each of them makes; rows of a plane per item */
+    bool streams;
+} move;
+
+static void push(move *m, int64_t dim, int64_t into, int64_t out_of) {
+    uint32_t last = m->rank - 1;
+    if (dim == 1) return;
+    if (m->rank > 0 && m->into[last] == dim * into && m->out_of[last] == dim * out_of) {
+        m->dims[last] *= dim;
+        m->into[last] = into;
+        m->out_of[last] = out_of;
+        return;
+    }
+    m->dims[m->rank] = dim;
+    m->into[m->rank] = into;
+    m->out_of[m->rank++] = out_of;
+}
+
+static void drop(move *m, uint32_t dim) {
+    m->rank--;
+    for (uint32_t i = dim; i < m->rank; i++) {
+        m->dims[i] = m->dims[i + 1];
+        m->into[i] = m->into[i + 1];
+        m->out_of[i] = m->out_of[i + 1];
+    }
+}
+
+/* A short run of 2, 4 or 8 bytes is a unit of that size. */
+static void widen(move *m) {
+    uint32_t last = m->rank - 1;
+    if (m->rank < 2 || m->into[last] != m->unit || m->out_of[last] != m->unit) return;
+    int64_t bytes = m->unit * m->dims[last];
+    if (bytes != 2 && bytes != 4 && bytes != 8) return;
+    m->unit = bytes;
+    m->rank--;
+}
+
+/* The dim along which `from` lies side by side; rank: none. */
+static uint32_t along_from(const move *m) {
+    for (uint32_t i = 0; i + 1 < m->rank; i++) {
+        if (m->out_of[i] == m->unit) return i;
+    }
+    return m->rank;
+}
+
+static void cut_by(move *m, int64_t bytes) {
+    m->cuts = 1;
+    m->per_item = bytes >= PIECE ? 1 : PIECE / (bytes > 0 ? bytes : 1);
+}
+
+static void choose_runs(move *m) {
+    m->kind = MOVE_RUNS;
+    m->run = m->unit;
+    if (m->rank > 0 && m->into[m->rank - 1] == m->unit && m->out_of[m->rank - 1] == m->unit)
+        m->run = m->unit * m->dims[--m->rank];
+    cut_by(m, m->run);
+    if (m->run < 2 * PIECE) return;
+    m->per_item = 0;
+    m->cuts = (m->run - 1) / PIECE + 1;
+}
+
+/* `row`: the dim along which `from` lies side by side. */
+static void choose_planes(move *m, uint32_t row) {
+    uint32_t col = m->rank - 1;
+    m->kind = MOVE_PLANES;
+    m->rows = m->dims[row];
+    m->cols = m->dims[col];
+    m->row_into = m->into[row];
+    m->col_out_of = m->out_of[col];
+    drop(m, col);
+    drop(m, row);
+    int64_t row_bytes = m->cols * m->unit, line = 64 / m->unit;
+    cut_by(m, m->rows * row_bytes);
+    m->tile = m->rows;
+    if (m->rows * row_bytes < 2 * PIECE) return;
+    /* Whole lines of `from` are taken at a time. */
+    m->per_item = 0;
+    m->tile = (PIECE / row_bytes + line - 1) / line * line;
+    if (m->tile < line) m->tile = line;
+    m->cuts = (m->rows - 1) / m->tile + 1;
+}
+
+static void choose(move *m) {
+    int64_t bytes = m->unit;
+    for (uint32_t i = 0; i < m->rank; i++)
+        bytes *= m->dims[i];
+    m->streams = bytes >= VEC_STREAM_BYTES;
+    widen(m);
+    uint32_t last = m->rank - 1, row = along_from(m);
+    bool is_run = m->rank == 0 || (m->into[last] == m->unit && m->out_of[last] == m->unit);
+    if (is_run) {
+        choose_runs(m);
+    } else if (row < m->rank && m->into[last] == m->unit) {
+        choose_planes(m, row);
+    } else {
+        m->kind = MOVE_UNITS;
+        m->run = m->dims[last] * m->unit;
+        cut_by(m, m->run * 4);
+        m->rank--;
+    }
+    m->outer = 1;
+    for (uint32_t i = 0; i < m->rank; i++)
+        m->outer *= m->dims[i];
+    if (bytes == 0) m->outer = 0;
+}
+
+static int64_t move_items(const move *m) {
+    if (m->outer == 0) return 0;
+    return m->per_item == 0 ? m->outer * m->cuts : (m->outer - 1) / m->per_item + 1;
+}
+
+/* A place among the outer dims. */
+typedef struct place {
+    uint8_t *to;
+    const uint8_t *from;
+    int64_t at[RLX_WALK_RANK];
+} place;
+
+static place place_of(const move *m, int64_t number) {
+    place p = {.to = m->to, .from = m->from};
+    for (uint32_t i = m->rank; i-- > 0;) {
+        p.at[i] = number % m->dims[i];
+        number /= m->dims[i];
+        p.to += p.at[i] * m->into[i];
+        p.from += p.at[i] * m->out_of[i];
+    }
+    return p;
+}
+
+static void step(const move *m, place *p) {
+    for (uint32_t i = m->rank; i-- > 0;) {
+        p->to += m->into[i];
+        p->from += m->out_of[i];
+        if (++p->at[i] < m->dims[i]) return;
+        p->to -= m->dims[i] * m->into[i];
+        p->from -= m->dims[i] * m->out_of[i];
+        p->at[i] = 0;
+    }
+}
+
+/* A row of units at any distance; memcpy of a constant size is one load and one store. */
+#define COPY_UNITS(size)                \
+    for (int64_t i = 0; i < count; i++) \
+    memcpy(p->to + i * into, p->from + i * out_of, (size))
+
+static void move_units(const move *m, const place *p) {
+    int64_t count = m->run / m->unit, into = m->into[m->rank], out_of = m->out_of[m->rank];
+    switch (m->unit) {
+    case 1:
+        COPY_UNITS(1);
+        break;
+    case 2:
+        COPY_UNITS(2);
+        break;
+    case 4:
+        COPY_UNITS(4);
+        break;
+    default:
+        COPY_UNITS(8);
+        break;
+    }
+}
+
+static void move_one(const move *m, const place *p, int64_t cut) {
+    int64_t first;
+    switch (m->kind) {
+    case MOVE_RUNS:
+        first = cut * PIECE;
+        memcpy(p->to + first, p->from + first,
+               (size_t)(m->per_item == 0 ? rlx_ref_least(PIECE, m->run - first) : m->run));
+        break;
+    case MOVE_PLANES:
+        first = cut * m->tile;
+        vec_transpose(m->unit, p->to + first * m->row_into, m->row_into, p->from + first * m->unit,
+                      m->col_out_of, rlx_ref_least(m->tile, m->rows - first), m->cols, m->streams);
+        break;
+    default:
+        move_units(m, p);
+        break;
+    }
+}
+
+static void move_run(const move *m, int64_t begin, int64_t end) {
+    if (m->per_item == 0) {
+        for (int64_t item = begin; item < end; item++) {
+            place p = place_of(m, item / m->cuts);
+            move_one(m, &p, item % m->cuts);
+        }
+    } else {
+        int64_t last = rlx_ref_least(end * m->per_item, m->outer);
+        place p = place_of(m, begin * m->per_item);
+        for (int64_t i = begin * m->per_item; i < last; i++, step(m, &p))
+            move_one(m, &p, 0);
+    }
+    if (m->streams) vec_stream_end();
+}
+
+/* All of `dims`: elements of `to` in that order from those of `from`. */
+static move move_of(const rlx_tensor *to, int64_t to_offset, const rlx_tensor *from,
+                    int64_t from_offset, uint32_t rank, const int64_t *dims, const int64_t *into,
+                    const int64_t *out_of) {
+    int64_t unit = rlx_dtype_block_bytes(to->dtype);
+    move m = {.to = (uint8_t *)to->data + to_offset * unit,
+              .from = (const uint8_t *)from->data + from_offset * unit,
+              .unit = unit};
+    for (uint32_t i = 0; i < rank; i++)
+        push(&m, dims[i], into[i] * unit, out_of[i] * unit);
+    choose(&m);
+    return m;
+}
+
+/* Ops that see their input otherwise. False: no strides describe it. */
+static bool view_move(const rlx_kernel_args *args, uint32_t output, move *out_move) {
+    const rlx_tensor *in = &args->in[0], *out = &args->out[output];
+    rlx_tensor seen = *out;
+    int64_t offset = 0, plain[RLX_MAX_RANK], next = 1;
+    if (args->op == RLX_OP_COPY) {
+        memcpy(seen.strides, in->strides, sizeof seen.strides);
+    } else if (!rlx_view_map(args->op, args->attrs, output, args->out_count, in, &seen, &offset)) {
+        if (!rlx_tensor_is_plain(out)) return false;
+        /* The order of the elements is that of the input, and the output has no holes. */
+        for (uint32_t i = in->rank; i-- > 0; next *= in->dims[i])
+            plain[i] = next;
+        *out_move = move_of(out, 0, in, 0, in->rank, in->dims, plain, in->strides);
+        return true;
+    }
+    *out_move = move_of(out, 0, in, offset, out->rank, out->dims, out->strides, seen.strides);
+    return true;
+}
+
+static move tile_move(const rlx_kernel_args *args) {
+    const rlx_tensor *in = &args->in[0], *out = &args->out[0];
+    int64_t dims[RLX_WALK_RANK], into[RLX_WALK_RANK], out_of[RLX_WALK_RANK];
+    for (uint32_t i = 0; i < in->rank; i++) {
+        dims[2 * i] = in->dims[i] > 0 ? out->dims[i] / in->dims[i] : 0;
+        dims[2 * i + 1] = in->dims[i];
+        into[2 * i] = in->dims[i] * out->strides[i];
+        into[2 * i + 1] = out->strides[i];
+        out_of[2 * i] = 0;
+        out_of[2 * i + 1] = in->strides[i];
+    }
+    return move_of(out, 0, in, 0, 2 * in->rank, dims, into, out_of);
+}
+
+static move concat_move(const rlx_kernel_args *args, uint32_t input, int64_t offset) {
+    const rlx_tensor *in = &args->in[input], *out = &args->out[0];
+    return move_of(out, offset, in, 0, in->rank, in->dims, out->strides, in->strides);
+}
+
+/* Move number k of a step; false: there is no such move. `*offset` goes on from one to the next. */
+static bool next_move(const rlx_kernel_args *args, uint32_t k, int64_t *offset, move *m) {
+    const rlx_axis_attrs *axis_attrs = args->attrs;
+    if (args->op == RLX_OP_CONCAT) {
+        if (k >= args->in_count) return false;
+        uint32_t axis = vec_axis(axis_attrs->axis, args->out[0].rank);
+        *m = concat_move(args, k, *offset);
+        *offset += args->in[k].dims[axis] * args->out[0].strides[axis];
+        return true;
+    }
+    if (k >= args->out_count) return false;
+    if (args->op == RLX_OP_TILE) {
+        *m = tile_move(args);
+        return true;
+    }
+    if (!view_move(args, k, m)) return false;
+    if (args->out[k].data == NULL) m->outer = 0;
+    return true;
+}
+
+/* Every dtype whose elements are whole bytes; of a reshape also what strides can describe. */
+static bool fits(const rlx_kernel_args *args) {
+    const rlx_tensor *in = &args->in[0];
+    move m;
+    if (rlx_unit_bytes(in->dtype) == 0 || rlx_unit_elements(in->dtype) != 1) return false;
+    if (args->op == RLX_OP_CONCAT || args->op == RLX_OP_TILE) return true;
+    for (uint32_t k = 0; k < args->out_count; k++) {
+        if (!view_move(args, k, &m)) return false;
+    }
+    return true;
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    int64_t offset = 0;
+    move m;
+    if (!fits(args)) {
+        vec_scalar_run(args, begin, end);
+        return;
+    }
+    for (uint32_t k = 0; begin < end && next_move(args, k, &offset, &m); k++) {
+        int64_t items = move_items(&m);
+        if (begin < items) move_run(&m, begin, rlx_ref_least(end, items));
+        begin = begin < items ? 0 : begin - items;
+        end -= items;
+    }
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    int64_t offset = 0, count = 0;
+    move m;
+    if (!fits(args)) return vec_scalar_items(args);
+    for (uint32_t k = 0; next_move(args, k, &offset, &m); k++)
+        count += move_items(&m);
+    return count;
+}
+
+static bool takes(const rlx_target_query *query) {
+    rlx_kernel_args args = vec_args_of(query);
+    return fits(&args);
+}
+
+#define ROW(upper, lower) {RLX_OP_##upper, 0, takes, {VEC_NAME(#lower), run, items, NULL, NULL}},
+/* clang-format off */
+const rlx_cpu_override VEC_SYMBOL(move)[] = {
+    ROW(TRANSPOSE, transpose)
+    ROW(RESHAPE, reshape)
+    ROW(SQUEEZE, squeeze)
+    ROW(UNSQUEEZE, unsqueeze)
+    ROW(FLATTEN, flatten)
+    ROW(EXPAND, expand)
+    ROW(SLICE, slice)
+    ROW(SPLIT, split)
+    ROW(CONCAT, concat)
+    ROW(TILE, tile)
+    ROW(COPY, copy)
+    {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
+};
+/* clang-format on */

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moves of every unit size: transposes with odd edges, slices, splits, concats, tiles, expands. */
+#include "kernels/families.h"
+
+#include <stdio.h>
+
+static const char *const dtypes[] = {"f32", "f16", "i64", "u8", "i32"};
+
+static void write_transpose(uint32_t index, const char *dtype, char *text, uint32_t bytes) {
+    static const char *const perms[] = {"0, 2, 1, 3", "0, 2, 3, 1", "0, 3, 1, 2",
+                                        "3, 2, 1, 0", "1, 0, 2, 3", "0, 1, 3, 2"};
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput x : %s[%d, %d, %d, %d]\ny = transpose(x) perm=[%s]\n"
+                   "z = transpose(y) perm=[1, 0, 3, 2]\noutput y\noutput z\n",
+                   dtype, (int)kernel_pick(index, 0, 0, 3), (int)kernel_pick(index, 1, 1, 40),
+                   (int)kernel_pick(index, 2, 1, 19), (int)kernel_pick(index, 3, 1, 70),
+                   perms[index % 6]);
+}
+
+static void write_parts(uint32_t index, const char *dtype, char *text, uint32_t bytes) {
+    int a = (int)kernel_pick(index, 0, 1, 9), b = (int)kernel_pick(index, 1, 2, 30);
+    int c = (int)kernel_pick(index, 2, 4, 33), axis = (int)kernel_pick(index, 3, 0, 2);
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput x : %s[%d, %d, %d]\ninput w : %s[%d, 1, %d]\n"
+                   "s = slice(x) starts=[1, -1] ends=[99, -99] axes=[1, 2] steps=[1, -%d]\n"
+                   "e = expand(w) shape=[%d, %d, %d]\nj = concat(x, e, x) axis=%d\n"
+                   "p, q = split(j) axis=2 sizes=[%d, %d]\nt = tile(p) shape=[2, 1, 3]\n"
+                   "f = flatten(s) axis=1\nd = transpose(x) perm=[1, 2, 0]\n"
+                   "r = reshape(d) shape=[-1]\nk = copy(q)\n"
+                   "output f\noutput t\noutput r\noutput k\noutput j\n",
+                   dtype, a, b, c, dtype, a, c, 1 + (int)(index % 3), a, b, c, axis, 3,
+                   axis == 2 ? 3 * c - 3 : c - 3);
+}
+
+static void write_case(uint32_t index, char *text, uint32_t bytes) {
+    const char *dtype = dtypes[index % 5];
+    if (index % 2 == 0) {
+        write_transpose(index / 2, dtype, text, bytes);
+    } else {
+        write_parts(index, dtype, text, bytes);
+    }
+}
+
+static const char *const timed[] = {
+    "rlx 1\ninput x : f32[4096, 1024]\ny = transpose(x) perm=[1, 0]\nz = copy(y)\noutput z\n",
+    "rlx 1\ninput x : f32[64, 3136]\ny = transpose(x) perm=[1, 0]\noutput y\n",
+    "rlx 1\ninput x : f16[4096, 1024]\ny = transpose(x) perm=[1, 0]\noutput y\n",
+    "rlx 1\ninput x : u8[224, 224, 3]\ny = transpose(x) perm=[2, 0, 1]\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_move = {"move", 0, 80, write_case, timed};
