@@ -9,7 +9,7 @@
 #include "ir/view.h"
 #include "ref/strided.h"
 
-enum { PIECE = 1 << 16 /* bytes of a work item, about */ };
+enum { PIECE = 1 << 16 /* bytes of a work item, about */, TILE_ROWS = 1024 };
 
 typedef enum move_kind { MOVE_RUNS, MOVE_PLANES, MOVE_UNITS } move_kind;
 
@@ -24,9 +24,10 @@ typedef struct move {
     int64_t run;        /* RUNS: bytes of one */
     int64_t rows, cols; /* PLANES: `to` has its cols side by side, `from` its rows */
     int64_t row_into, col_out_of;
-    int64_t outer;      /* how many runs, planes or rows of units */
-    int64_t per_item;   /* of them; 0: each is cut */
-    int64_t cuts, tile; /* items that each of them makes; rows of a plane per item */
+    int64_t outer;                        /* how many runs, planes or rows of units */
+    int64_t per_item;                     /* of them; 0: each is cut */
+    int64_t cuts;                         /* items that each of them makes */
+    int64_t row_tile, col_tile, col_cuts; /* of a plane per item */
     bool streams;
 } move;
 
@@ -97,15 +98,19 @@ static void choose_planes(move *m, uint32_t row) {
     m->col_out_of = m->out_of[col];
     drop(m, col);
     drop(m, row);
-    int64_t row_bytes = m->cols * m->unit, line = 64 / m->unit;
-    cut_by(m, m->rows * row_bytes);
-    m->tile = m->rows;
-    if (m->rows * row_bytes < 2 * PIECE) return;
-    /* Whole lines of `from` are taken at a time. */
+    int64_t bytes = m->rows * m->cols * m->unit;
+    cut_by(m, bytes);
+    m->row_tile = m->rows;
+    m->col_tile = m->cols;
+    if (bytes < 2 * PIECE) return;
+    /* Rows of `from` are read along, and lines of `to` are written whole. */
+    int64_t line = 64 / m->unit;
     m->per_item = 0;
-    m->tile = (PIECE / row_bytes + line - 1) / line * line;
-    if (m->tile < line) m->tile = line;
-    m->cuts = (m->rows - 1) / m->tile + 1;
+    m->row_tile = rlx_ref_least(m->rows, TILE_ROWS);
+    m->col_tile = rlx_ref_divide_up(PIECE / (m->row_tile * m->unit), line) * line;
+    if (m->col_tile < line) m->col_tile = line;
+    m->col_cuts = rlx_ref_divide_up(m->cols, m->col_tile);
+    m->cuts = rlx_ref_divide_up(m->rows, m->row_tile) * m->col_cuts;
 }
 
 static void choose(move *m) {
@@ -189,22 +194,24 @@ static void move_units(const move *m, const place *p) {
     }
 }
 
+static void move_tile(const move *m, const place *p, int64_t cut) {
+    int64_t row = m->col_cuts == 0 ? 0 : cut / m->col_cuts * m->row_tile;
+    int64_t col = m->col_cuts == 0 ? 0 : cut % m->col_cuts * m->col_tile;
+    vec_transpose(m->unit, p->to + row * m->row_into + col * m->unit, m->row_into,
+                  p->from + row * m->unit + col * m->col_out_of, m->col_out_of,
+                  rlx_ref_least(m->row_tile, m->rows - row),
+                  rlx_ref_least(m->col_tile, m->cols - col), m->streams);
+}
+
 static void move_one(const move *m, const place *p, int64_t cut) {
-    int64_t first;
-    switch (m->kind) {
-    case MOVE_RUNS:
-        first = cut * PIECE;
+    int64_t first = cut * PIECE;
+    if (m->kind == MOVE_PLANES) {
+        move_tile(m, p, cut);
+    } else if (m->kind == MOVE_UNITS) {
+        move_units(m, p);
+    } else {
         memcpy(p->to + first, p->from + first,
                (size_t)(m->per_item == 0 ? rlx_ref_least(PIECE, m->run - first) : m->run));
-        break;
-    case MOVE_PLANES:
-        first = cut * m->tile;
-        vec_transpose(m->unit, p->to + first * m->row_into, m->row_into, p->from + first * m->unit,
-                      m->col_out_of, rlx_ref_least(m->tile, m->rows - first), m->cols, m->streams);
-        break;
-    default:
-        move_units(m, p);
-        break;
     }
 }
 

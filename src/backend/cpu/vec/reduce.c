@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions of f32, f16 and bf16. The axes of x, merged, are kept or reduced; the innermost lies
+ * side by side. Where it is reduced an item is one result, summed along its runs; where it is kept
+ * an item is a strip of results, summed row by row. Sums and products are taken in f64, in lanes
+ * that are joined in a fixed order; maxima and minima in f32, NaN wins. */
+#include "backend/cpu/vec/rows.h"
+#include "backend/cpu/vec/vec_math.h"
+
+#include <math.h>
+
+enum { STRIP = 16 * VF, VD = VF / 2 };
+
+typedef double vd __attribute__((vector_size(RLX_VEC_BYTES)));
+typedef float vf_half __attribute__((vector_size(RLX_VEC_BYTES / 2)));
+
+/* The halves of a vector of f32 as f64. */
+VEC_INLINE void widen(vf x, vd *low, vd *high) {
+    vf_half half[2];
+    memcpy(half, &x, sizeof half);
+    *low = __builtin_convertvector(half[0], vd);
+    *high = __builtin_convertvector(half[1], vd);
+}
+
+typedef struct reduction {
+    const rlx_tensor *x, *y;
+    rlx_op op;
+    vec_index kept, results, reduced; /* of x, of y, of x */
+    int64_t count, length;            /* runs, and the elements of one: what a result stands for */
+    int64_t stride;                   /* from one element of a run to the next */
+    int64_t outputs, inner;           /* all; side by side (strips) */
+    bool has_rows, has_strips;
+} reduction;
+
+static uint32_t reduced_axes(const rlx_reduce_attrs *attrs, uint32_t rank) {
+    uint32_t bits = 0;
+    if (attrs->axes.count == 0) return (1u << rank) - 1;
+    for (uint32_t i = 0; i < attrs->axes.count; i++)
+        bits |= 1u << vec_axis(attrs->axes.items[i], rank);
+    return bits;
+}
+
+/* A kept dim, merged where it merges in x and in y. */
+static void push_kept(reduction *red, int64_t dim, int64_t x_stride, int64_t y_stride) {
+    vec_index *kept = &red->kept, *results = &red->results;
+    uint32_t last = kept->rank - 1;
+    if (dim == 1) return;
+    if (kept->rank > 0 && kept->strides[last] == dim * x_stride &&
+        results->strides[last] == dim * y_stride) {
+        kept->dims[last] *= dim, results->dims[last] *= dim;
+        kept->strides[last] = x_stride, results->strides[last] = y_stride;
+        return;
+    }
+    kept->dims[kept->rank] = results->dims[kept->rank] = dim;
+    kept->strides[kept->rank++] = x_stride;
+    results->strides[results->rank++] = y_stride;
+}
+
+/* The last dim of an index leaves it. */
+static int64_t take_last(vec_index *index, int64_t *out_stride) {
+    if (index->rank == 0) {
+        *out_stride = 1;
+        return 1;
+    }
+    *out_stride = index->strides[--index->rank];
+    return index->dims[index->rank];
+}
+
+static reduction reduction_of(const rlx_kernel_args *args) {
+    const rlx_reduce_attrs *attrs = args->attrs;
+    reduction red = {.x = &args->in[0], .y = &args->out[0], .op = args->op};
+    uint32_t rank = red.x->rank, bits = reduced_axes(attrs, rank), y_axis = 0;
+    int64_t elements = 1, y_stride = 1, x_stride;
+    red.outputs = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        bool is_reduced = bits >> i & 1;
+        if (is_reduced) {
+            vec_index_push(&red.reduced, red.x->dims[i], red.x->strides[i]);
+            elements *= red.x->dims[i];
+        } else {
+            push_kept(&red, red.x->dims[i], red.x->strides[i], red.y->strides[y_axis]);
+            red.outputs *= red.x->dims[i];
+        }
+        if (!is_reduced || attrs->keep_dims) y_axis++;
+    }
+    red.length = take_last(&red.reduced, &red.stride);
+    red.count = red.length == 0 ? 0 : elements / red.length;
+    red.has_rows = red.stride == 1;
+    if (red.has_rows || red.kept.rank == 0) return red;
+    /* Results side by side: the last kept dims of x and y agree and have no gaps. */
+    vec_index kept = red.kept, results = red.results;
+    red.inner = take_last(&kept, &x_stride);
+    (void)take_last(&results, &y_stride);
+    red.has_strips = x_stride == 1 && y_stride == 1 && red.inner >= VF;
+    if (!red.has_strips) return red;
+    red.kept = kept;
+    red.results = results;
+    return red;
+}
+
+VEC_INLINE bool is_extreme(rlx_op op) {
+    return op == RLX_OP_REDUCE_MAX || op == RLX_OP_REDUCE_MIN;
+}
+
+/* Joins x to the extreme so far: NaN wins, and of equals the first stays. */
+VEC_INLINE vf join_extreme(rlx_op op, vf best, vf x) {
+    vi better = op == RLX_OP_REDUCE_MAX ? x > best : x < best;
+    return vf_select((better | (x != x)) & (best == best), x, best);
+}
+
+/* What is summed: the element, its magnitude, or its square in f64. */
+VEC_INLINE vd join_sum(rlx_op op, vd sum, vd x) {
+    if (op == RLX_OP_REDUCE_PROD) return sum * x;
+    if (op == RLX_OP_REDUCE_L2 || op == RLX_OP_REDUCE_SUM_SQUARE) return sum + x * x;
+    return sum + x;
+}
+VEC_INLINE vf term(rlx_op op, vf x) {
+    return op == RLX_OP_REDUCE_L1 ? vf_abs(x) : x;
+}
+
+static double finish(const reduction *red, double sum) {
+    switch (red->op) {
+    case RLX_OP_REDUCE_MEAN:
+        return sum / (double)(red->count * red->length);
+    case RLX_OP_REDUCE_L2:
+        return sqrt(sum);
+    case RLX_OP_REDUCE_LOG_SUM:
+        return log(sum);
+    default:
+        return sum;
+    }
+}
+
+/* Sums of one run, joined to four vectors; the tail is padded with what changes nothing. */
+VEC_INLINE void sum_run(rlx_dtype dtype, rlx_op op, const void *x, int64_t n, vd sums[4]) {
+    vd a = sums[0], b = sums[1], c = sums[2], d = sums[3], low, high;
+    float none = op == RLX_OP_REDUCE_PROD ? 1 : 0;
+    int64_t i = 0;
+    for (; i + 2 * VF <= n; i += 2 * VF) {
+        widen(term(op, vec_get(dtype, x, i)), &low, &high);
+        a = join_sum(op, a, low), b = join_sum(op, b, high);
+        widen(term(op, vec_get(dtype, x, i + VF)), &low, &high);
+        c = join_sum(op, c, low), d = join_sum(op, d, high);
+    }
+    for (; i < n; i += VF) {
+        int64_t some = rlx_ref_least(VF, n - i);
+        widen(vec_lanes_or(term(op, vec_get_n(dtype, x, i, some)), some, none), &low, &high);
+        a = join_sum(op, a, low), b = join_sum(op, b, high);
+    }
+    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
+}
+
+VEC_INLINE double sum_all(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base) {
+    bool is_product = op == RLX_OP_REDUCE_PROD;
+    vd none = (vd){0} + (is_product ? 1.0 : 0.0), sums[4] = {none, none, none, none};
+    for (int64_t run = 0; run < red->count; run++) {
+        int64_t offset = base + vec_index_at(&red->reduced, run);
+        sum_run(dtype, op, vec_at(red->x, vec_bytes(dtype), offset), red->length, sums);
+    }
+    vd all = is_product ? (sums[0] * sums[1]) * (sums[2] * sums[3])
+                        : (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    double result = all[0];
+    for (int i = 1; i < VD; i++)
+        result = is_product ? result * all[i] : result + all[i];
+    return result;
+}
+
+VEC_INLINE float extreme_all(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base) {
+    float none = op == RLX_OP_REDUCE_MAX ? -INFINITY : INFINITY;
+    vf best[4] = {vf_set(none), vf_set(none), vf_set(none), vf_set(none)};
+    for (int64_t run = 0; run < red->count; run++) {
+        int64_t offset = base + vec_index_at(&red->reduced, run), i = 0;
+        const void *x = vec_at(red->x, vec_bytes(dtype), offset);
+        for (; i + 4 * VF <= red->length; i += 4 * VF) {
+            for (int k = 0; k < 4; k++)
+                best[k] = join_extreme(op, best[k], vec_get(dtype, x, i + k * VF));
+        }
+        for (; i < red->length; i += VF) {
+            int64_t some = rlx_ref_least(VF, red->length - i);
+            best[0] =
+                join_extreme(op, best[0], vec_lanes_or(vec_get_n(dtype, x, i, some), some, none));
+        }
+    }
+    vf all =
+        join_extreme(op, join_extreme(op, best[0], best[1]), join_extreme(op, best[2], best[3]));
+    float result = all[0];
+    for (int i = 1; i < VF; i++) {
+        bool better = op == RLX_OP_REDUCE_MAX ? all[i] > result : all[i] < result;
+        if (result == result && (better || all[i] != all[i])) result = all[i];
+    }
+    return result;
+}
+
+/* The first of the zeros, since -0 and +0 are equal. */
+static float first_zero(const reduction *red, int64_t base) {
+    for (int64_t run = 0; run < red->count; run++) {
+        int64_t offset = base + vec_index_at(&red->reduced, run);
+        for (int64_t i = 0; i < red->length; i++) {
+            float x;
+            rlx_ref_read_f32(red->x, offset + i * red->stride, 1, 1, &x);
+            if (x == 0) return x;
+        }
+    }
+    return 0;
+}
+
+VEC_INLINE void run_rows(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t begin,
+                         int64_t end) {
+    for (int64_t item = begin; item < end; item++) {
+        int64_t base = vec_index_at(&red->kept, item), out = vec_index_at(&red->results, item);
+        double value;
+        if (is_extreme(op)) {
+            value = extreme_all(dtype, op, red, base);
+            if (value == 0) value = first_zero(red, base);
+        } else {
+            value = finish(red, sum_all(dtype, op, red, base));
+        }
+        rlx_ref_write_f64(red->y, out, 1, 1, &value);
+    }
+}
+
+/* One strip: `width` results side by side, at most STRIP. Lanes beyond the width are not used. */
+VEC_INLINE void strip_sums(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base,
+                           int64_t width, vd sums[2 * STRIP / VF]) {
+    vd none = (vd){0} + (op == RLX_OP_REDUCE_PROD ? 1.0 : 0.0);
+    int vectors = (int)rlx_ref_divide_up(width, VF);
+    for (int k = 0; k < 2 * STRIP / VF; k++)
+        sums[k] = none;
+    for (int64_t run = 0; run < red->count; run++) {
+        int64_t offset = base + vec_index_at(&red->reduced, run);
+        for (int64_t i = 0; i < red->length; i++) {
+            const void *x = vec_at(red->x, vec_bytes(dtype), offset + i * red->stride);
+            for (int k = 0; k < vectors; k++) {
+                int64_t left = width - k * VF;
+                vd low, high;
+                widen(term(op, left >= VF ? vec_get(dtype, x, k * VF)
+                                          : vec_get_n(dtype, x, k * VF, left)),
+                      &low, &high);
+                sums[2 * k] = join_sum(op, sums[2 * k], low);
+                sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
+            }
+        }
+    }
+}
+
+VEC_INLINE void strip_extremes(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base,
+                               int64_t width, vf best[STRIP / VF]) {
+    int vectors = (int)rlx_ref_divide_up(width, VF);
+    for (int k = 0; k < STRIP / VF; k++)
+        best[k] = vf_set(op == RLX_OP_REDUCE_MAX ? -INFINITY : INFINITY);
+    for (int64_t run = 0; run < red->count; run++) {
+        int64_t offset = base + vec_index_at(&red->reduced, run);
+        for (int64_t i = 0; i < red->length; i++) {
+            const void *x = vec_at(red->x, vec_bytes(dtype), offset + i * red->stride);
+            for (int k = 0; k < vectors; k++) {
+                int64_t left = width - k * VF;
+                best[k] = join_extreme(op, best[k],
+                                       left >= VF ? vec_get(dtype, x, k * VF)
+                                                  : vec_get_n(dtype, x, k * VF, left));
+            }
+        }
+    }
+}
+
+VEC_INLINE void do_strip(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base,
+                         int64_t width, double *values) {
+    if (is_extreme(op)) {
+        vf best[STRIP / VF];
+        strip_extremes(dtype, op, red, base, width, best);
+        for (int64_t i = 0; i < width; i++)
+            values[i] = best[i / VF][i % VF];
+        return;
+    }
+    vd sums[2 * STRIP / VF];
+    strip_sums(dtype, op, red, base, width, sums);
+    for (int64_t i = 0; i < width; i++)
+        values[i] = finish(red, sums[i / VD][i % VD]);
+}
+
+VEC_INLINE void run_strips(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t begin,
+                           int64_t end) {
+    int64_t strips = rlx_ref_divide_up(red->inner, STRIP);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t outer = item / strips, first = item % strips * STRIP;
+        int64_t base = vec_index_at(&red->kept, outer) + first;
+        int64_t out = vec_index_at(&red->results, outer) + first;
+        double values[STRIP];
+        if (red->inner - first >= STRIP) {
+            do_strip(dtype, op, red, base, STRIP, values);
+        } else {
+            do_strip(dtype, op, red, base, red->inner - first, values);
+        }
+        rlx_ref_write_f64(red->y, out, 1, rlx_ref_least(STRIP, red->inner - first), values);
+    }
+}
+
+/* Loops of their own for the ops whose terms differ; mean and log_sum are sums until the end. */
+VEC_INLINE void run_dtype(rlx_dtype dtype, const reduction *red, int64_t begin, int64_t end) {
+#define RUN(op) \
+    (red->has_rows ? run_rows(dtype, op, red, begin, end) : run_strips(dtype, op, red, begin, end))
+    switch (red->op) {
+    case RLX_OP_REDUCE_MAX:
+        RUN(RLX_OP_REDUCE_MAX);
+        break;
+    case RLX_OP_REDUCE_MIN:
+        RUN(RLX_OP_REDUCE_MIN);
+        break;
+    case RLX_OP_REDUCE_PROD:
+        RUN(RLX_OP_REDUCE_PROD);
+        break;
+    case RLX_OP_REDUCE_L1:
+        RUN(RLX_OP_REDUCE_L1);
+        break;
+    case RLX_OP_REDUCE_L2:
+    case RLX_OP_REDUCE_SUM_SQUARE:
+        RUN(RLX_OP_REDUCE_L2);
+        break;
+    default:
+        RUN(RLX_OP_REDUCE_SUM);
+        break;
+    }
+#undef RUN
+}
+
+static bool fits(const reduction *red) {
+    return vec_is_float(red->x->dtype) && (red->has_rows || red->has_strips);
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    reduction red = reduction_of(args);
+    if (!fits(&red)) {
+        vec_scalar_run(args, begin, end);
+        return;
+    }
+    VEC_BY_DTYPE(red.x->dtype, run_dtype, &red, begin, end);
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    reduction red = reduction_of(args);
+    if (red.has_rows || !fits(&red)) return vec_scalar_items(args);
+    return red.outputs / red.inner * rlx_ref_divide_up(red.inner, STRIP);
+}
+
+static int64_t item_cost(const rlx_kernel_args *args) {
+    reduction red = reduction_of(args);
+    int64_t wide = red.has_strips ? rlx_ref_least(STRIP, red.inner) : 1;
+    return rlx_ref_cost(rlx_ref_cost(red.count, red.length), wide);
+}
+
+static bool takes(const rlx_target_query *query) {
+    rlx_kernel_args args = vec_args_of(query);
+    reduction red = reduction_of(&args);
+    return fits(&red);
+}
+
+#define ROW(upper, lower) \
+    {RLX_OP_REDUCE_##upper, 0, takes, {VEC_NAME("reduce_" #lower), run, items, item_cost, NULL}},
+/* clang-format off */
+const rlx_cpu_override VEC_SYMBOL(reduce)[] = {
+    ROW(SUM, sum)
+    ROW(MEAN, mean)
+    ROW(MAX, max)
+    ROW(MIN, min)
+    ROW(PROD, prod)
+    ROW(L1, l1)
+    ROW(L2, l2)
+    ROW(LOG_SUM, log_sum)
+    ROW(SUM_SQUARE, sum_square)
+    {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
+};
+/* clang-format on */
