@@ -37,6 +37,12 @@ static const row_case cases[] = {
     {"log_softmax 128x32000", GRAPH(X("f32[128, 32000]"), "log_softmax(x) axis=-1"), 0, 0},
     {"softmax 65536x64", GRAPH(X("f32[65536, 64]"), "softmax(x) axis=-1"), 0, 0},
     {"softmax 64x64x1024, axis 1", GRAPH(X("f32[64, 64, 1024]"), "softmax(x) axis=1"), 0, 0},
+    {"transpose 4096x1024", GRAPH(SQUARE, "transpose(x) perm=[1, 0]"), 0, 0},
+    {"transpose 8x16x512x64, heads",
+     GRAPH(X("f32[8, 16, 512, 64]"), "transpose(x) perm=[0, 2, 1, 3]"), 0, 0},
+    {"reduce_sum 4096x1024, rows", GRAPH(SQUARE, "reduce_sum(x) axes=[1]"), 0, 0},
+    {"reduce_sum 4096x1024, columns", GRAPH(SQUARE, "reduce_sum(x) axes=[0]"), 0, 0},
+    {"reduce_max 4096x1024, rows", GRAPH(SQUARE, "reduce_max(x) axes=[1]"), 0, 0},
     {"layer_norm bf16 4096x1024",
      GRAPH(X("bf16[4096, 1024]") AFFINE, "layer_norm(x, s, b) axis=-1 epsilon=1e-5"), 0, 0},
 };
