@@ -84,7 +84,7 @@ static void add_mask(const block *self, int64_t first_row, int64_t row_count, in
                      int64_t count) {
     const rlx_attention *at = self->at;
     int64_t panel = self->tiles->panel, stride = at->mask_strides[3];
-    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0;
+    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel > 1;
     float part[TILE_KEYS];
     for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
         int64_t offset = self->rows[first_row + r].mask + first * stride;
@@ -198,6 +198,7 @@ static tile make_tile(const block *self, int64_t first, int64_t count) {
     tile now = {.first = first, .count = count};
     now.k_base = self->batch * at->k->strides[0] + self->head * at->k->strides[1];
     now.v_base = self->batch * at->v->strides[0] + self->head * at->v->strides[1];
+    if (tiles->panel == 1) return now; /* used as they lie */
     now.keys = tile_of(at->k, tiles->k_in_place, now.k_base, first, count, at->depth,
                        self->key_room, &now.k_stride);
     if (tiles->kind != VALUES_F32) return now;
@@ -246,6 +247,45 @@ static sight sight_of(const rlx_query_row *rows, int64_t count) {
         if (rows[i].first > seen.common_first) seen.common_first = rows[i].first;
     }
     return seen;
+}
+
+/* weigh() for a row alone. */
+static void weigh_line(const block *self, int64_t count) {
+    float *scores = self->scores, top = self->most[0];
+    for (int64_t t = 0; t < count; t++)
+        top = scores[t] > top ? scores[t] : top;
+    float base = top == -INFINITY ? 0 : top;
+    vf total = {0}, factor = vf_exp(vf_set(self->most[0] - base));
+    for (int64_t t = count; t < TILE_KEYS; t++)
+        scores[t] = -INFINITY;
+    for (int64_t t = 0; t < count; t += VF) {
+        vf weight = vf_exp(vf_load(scores + t) - base);
+        vf_store(scores + t, weight);
+        total += weight;
+    }
+    self->most[0] = top;
+    self->total[0] = self->total[0] * factor[0] + vf_sum(total);
+    self->factor[0] = factor[0];
+}
+
+/* A row alone on one tile: its own range of keys, nothing decoded ahead of its use. */
+static void do_line(const block *self, const tile *now) {
+    const rlx_attention *at = self->at;
+    const tiling *tiles = self->tiles;
+    int64_t skip = self->rows[0].first > now->first ? self->rows[0].first - now->first : 0;
+    int64_t from = now->first + skip;
+    int64_t seen = rlx_ref_least(now->count, self->rows[0].end - now->first) - skip;
+    int64_t size = tiles->kind == VALUES_F32 ? 4 : 2;
+    if (seen <= 0) return;
+    line_scores((const char *)at->k->data + (now->k_base + from * at->k->strides[2]) * size,
+                at->k->strides[2], self->queries, at->depth, seen, self->scores, tiles->kind);
+    if (at->softcap > 0) cap_scores(self, seen);
+    if (at->mask->data != NULL) add_mask(self, 0, 1, from, seen);
+    weigh_line(self, seen);
+    rescale(self, 0, 1);
+    line_values(self->scores,
+                (const char *)at->v->data + (now->v_base + from * at->v->strides[2]) * size,
+                at->v->strides[2], seen, self->sums, at->width, tiles->kind);
 }
 
 /* One panel of rows, from `r` on, on one tile. */
@@ -302,7 +342,8 @@ static void do_block(block *self, int64_t index) {
     memset(self->sums, 0, (size_t)(self->tiles->rows * self->tiles->padded_width) * sizeof(float));
     for (int64_t t = first / TILE_KEYS * TILE_KEYS; t < end; t += TILE_KEYS) {
         tile now = make_tile(self, t, rlx_ref_least(TILE_KEYS, end - t));
-        for (int64_t r = 0; r < self->row_count; r += self->tiles->panel)
+        if (self->tiles->panel == 1) do_line(self, &now);
+        for (int64_t r = 0; r < self->row_count && self->tiles->panel > 1; r += self->tiles->panel)
             do_panel(self, &now, r);
     }
     write_rows(self);
@@ -312,21 +353,27 @@ static int64_t block_count(const rlx_attention *at) {
     return rlx_ref_divide_up(at->row_count, BLOCK_ROWS);
 }
 
+/* k and v as they lie, for few rows: f32 or a 16-bit type, elements side by side. */
+static bool find_kind(const rlx_tensor *tensor, value_kind *out_kind) {
+    *out_kind = tensor->dtype == RLX_DTYPE_F16    ? VALUES_F16
+                : tensor->dtype == RLX_DTYPE_BF16 ? VALUES_BF16
+                                                  : VALUES_F32;
+    return tensor->strides[3] == 1 && (*out_kind != VALUES_F32 || tensor->dtype == RLX_DTYPE_F32);
+}
+
 static tiling make_tiling(const rlx_attention *at) {
     tiling tiles = {.panel = at->row_count <= VF ? VF : 2 * VF};
     int64_t rows = rlx_ref_least(at->row_count, BLOCK_ROWS);
+    value_kind key_kind, kind;
+    bool k_lies = find_kind(at->k, &key_kind), v_lies = find_kind(at->v, &kind);
+    if (at->row_count == 1 && k_lies && v_lies && key_kind == kind) tiles.panel = 1;
     tiles.rows = rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
     tiles.padded_width =
         at->width > INT64_MAX - VF ? at->width : rlx_ref_divide_up(at->width, VF) * VF;
-    tiles.k_in_place = at->k->dtype == RLX_DTYPE_F32 && at->k->strides[3] == 1;
-    tiles.v_in_place =
-        at->v->dtype == RLX_DTYPE_F32 && at->v->strides[3] == 1 && at->width % VF == 0;
+    tiles.k_in_place = k_lies && key_kind == VALUES_F32;
+    tiles.v_in_place = v_lies && kind == VALUES_F32 && at->width % VF == 0;
     tiles.is_short = at->row_count <= tiles.panel;
-    if (tiles.is_short && at->v->strides[3] == 1 && at->width % VF == 0) {
-        tiles.kind = at->v->dtype == RLX_DTYPE_F16    ? VALUES_F16
-                     : at->v->dtype == RLX_DTYPE_BF16 ? VALUES_BF16
-                                                      : VALUES_F32;
-    }
+    if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
     return tiles;
 }
 

@@ -3,6 +3,7 @@
 #ifndef RLX_BACKEND_CPU_VEC_ATTENTION_H
 #define RLX_BACKEND_CPU_VEC_ATTENTION_H
 
+#include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/vec_math.h"
 #include "ref/attention.h"
 
@@ -19,7 +20,7 @@ typedef enum value_kind { VALUES_F32, VALUES_F16, VALUES_BF16 } value_kind;
 
 /* How a call is cut: from dims and strides alone. */
 typedef struct tiling {
-    int64_t panel;               /* rows in the lanes: one vector or two */
+    int64_t panel;               /* rows in the lanes: one vector or two; 1: a row alone */
     int64_t rows;                /* of a block, whole panels */
     int64_t padded_width;        /* Dv in whole vectors */
     bool k_in_place, v_in_place; /* the rows can be used as they lie */
@@ -181,5 +182,86 @@ VEC_INLINE void column_block(const float *weights, int64_t panel, const void *v,
     }
 VALUE_COLUMN(value_column_f16, VALUES_F16)
 VALUE_COLUMN(value_column_bf16, VALUES_BF16)
+
+/* One row alone (panel 1): keys are vectors along the depth, scores lie side by side. */
+VEC_INLINE vf value_load_n(const void *v, int64_t at, int64_t n, const value_kind kind) {
+    if (kind == VALUES_F16) return vf_of_f16(vh_load_n((const uint16_t *)v + at, n));
+    if (kind == VALUES_BF16) return vf_of_bf16(vh_load_n((const uint16_t *)v + at, n));
+    return vf_load_n((const float *)v + at, n);
+}
+
+VEC_INLINE void line_scores_of(const void *k, int64_t stride, const float *q, int64_t depth,
+                               int64_t count, float *out, const value_kind kind) {
+    for (int64_t t = 0; t < count; t += 4) {
+        int64_t at[4], d = 0;
+        vf sum[4];
+        for (int i = 0; i < 4; i++) { /* past the end: the last key again */
+            at[i] = (t + i < count ? t + i : count - 1) * stride;
+            sum[i] = vf_set(0);
+        }
+        for (; d + VF <= depth; d += VF) {
+            vf query = vf_load(q + d);
+            for (int i = 0; i < 4; i++)
+                sum[i] = vf_fma(value_load(k, at[i] + d, kind), query, sum[i]);
+        }
+        for (int i = 0; d < depth && i < 4; i++) {
+            vf key = value_load_n(k, at[i] + d, depth - d, kind);
+            sum[i] = vf_fma(key, vf_load_n(q + d, depth - d), sum[i]);
+        }
+        sum_four(sum, out + t);
+    }
+}
+
+VEC_OUTLINE void line_scores(const void *k, int64_t stride, const float *q, int64_t depth,
+                             int64_t count, float *out, value_kind kind) {
+    if (kind == VALUES_F16) {
+        line_scores_of(k, stride, q, depth, count, out, VALUES_F16);
+    } else if (kind == VALUES_BF16) {
+        line_scores_of(k, stride, q, depth, count, out, VALUES_BF16);
+    } else {
+        line_scores_of(k, stride, q, depth, count, out, VALUES_F32);
+    }
+}
+
+/* sums[nr vectors] += weights[count] v[count][nr vectors]. */
+VEC_INLINE void line_block(const float *weights, const void *v, int64_t stride, int64_t count,
+                           float *sums, const int nr, const value_kind kind) {
+    vf sum[8];
+    for (int j = 0; j < nr; j++)
+        sum[j] = vf_load(sums + j * VF);
+    for (int64_t t = 0, at = 0; t < count; t++, at += stride) {
+        vf weight = vf_set(weights[t]);
+        for (int j = 0; j < nr; j++)
+            sum[j] = vf_fma(weight, value_load(v, at + j * VF, kind), sum[j]);
+    }
+    for (int j = 0; j < nr; j++)
+        vf_store(sums + j * VF, sum[j]);
+}
+
+VEC_INLINE void line_values_of(const float *weights, const void *v, int64_t stride, int64_t count,
+                               float *sums, int64_t width, const value_kind kind) {
+    const char *from = v;
+    int64_t i = 0, size = kind == VALUES_F32 ? 4 : 2;
+    for (; i + 8 * VF <= width; i += 8 * VF)
+        line_block(weights, from + i * size, stride, count, sums + i, 8, kind);
+    for (; i + VF <= width; i += VF)
+        line_block(weights, from + i * size, stride, count, sums + i, 1, kind);
+    if (i == width) return;
+    vf sum = vf_load(sums + i); /* padded */
+    for (int64_t t = 0; t < count; t++)
+        sum = vf_fma(vf_set(weights[t]), value_load_n(v, t * stride + i, width - i, kind), sum);
+    vf_store(sums + i, sum);
+}
+
+VEC_OUTLINE void line_values(const float *weights, const void *v, int64_t stride, int64_t count,
+                             float *sums, int64_t width, value_kind kind) {
+    if (kind == VALUES_F16) {
+        line_values_of(weights, v, stride, count, sums, width, VALUES_F16);
+    } else if (kind == VALUES_BF16) {
+        line_values_of(weights, v, stride, count, sums, width, VALUES_BF16);
+    } else {
+        line_values_of(weights, v, stride, count, sums, width, VALUES_F32);
+    }
+}
 
 #endif

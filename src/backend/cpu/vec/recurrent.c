@@ -5,37 +5,13 @@
  * are used as they lie: rows of dot products, eight at a time, whose sums across lanes are taken in
  * fours. */
 #include "ref/recurrent.h"
+#include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/vec_math.h"
 #include "ref/access.h"
 
 #include <math.h>
 
 enum { CHUNK_STEPS = 16 };
-
-/* The sums of four vectors, each over its lanes in a fixed order. */
-#if defined(__AVX2__)
-VEC_INLINE __m256 fold(vf x) {
-#if RLX_VEC_BYTES == 64
-    union {
-        vf v;
-        __m256 half[2];
-    } parts = {x};
-    return _mm256_add_ps(parts.half[0], parts.half[1]);
-#else
-    return (__m256)x;
-#endif
-}
-VEC_INLINE void sum_four(const vf *x, float *out) {
-    __m256 a = _mm256_hadd_ps(fold(x[0]), fold(x[1])), b = _mm256_hadd_ps(fold(x[2]), fold(x[3]));
-    __m256 c = _mm256_hadd_ps(a, b);
-    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1)));
-}
-#else
-VEC_INLINE void sum_four(const vf *x, float *out) {
-    for (int i = 0; i < 4; i++)
-        out[i] = vf_sum(x[i]);
-}
-#endif
 
 VEC_INLINE vf load_up_to(const float *from, int64_t n) {
     return n >= VF ? vf_load(from) : vf_load_n(from, n);
