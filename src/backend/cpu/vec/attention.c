@@ -199,22 +199,27 @@ static tile make_tile(const block *self, int64_t first, int64_t count) {
     now.k_base = self->batch * at->k->strides[0] + self->head * at->k->strides[1];
     now.v_base = self->batch * at->v->strides[0] + self->head * at->v->strides[1];
     if (tiles->panel == 1) return now; /* used as they lie */
-    now.keys = tile_of(at->k, tiles->k_in_place, now.k_base, first, count, at->depth,
-                       self->key_room, &now.k_stride);
+    if (!tiles->is_short) {
+        now.keys = tile_of(at->k, tiles->k_in_place, now.k_base, first, count, at->depth,
+                           self->key_room, &now.k_stride);
+    }
     if (tiles->kind != VALUES_F32) return now;
     now.values = tile_of(at->v, tiles->v_in_place, now.v_base, first, count, tiles->padded_width,
                          self->value_room, &now.v_stride);
     return now;
 }
 
-/* The scores of one panel of few rows, while the keys of the next tile come. */
+/* The scores of one panel of few rows, while the keys of the next tile come. Keys become f32 as
+ * many at a time as a register block takes. */
 static void make_few_scores(const block *self, const tile *now, int64_t seen) {
     const rlx_attention *at = self->at;
-    int64_t panel = self->tiles->panel;
+    int64_t panel = self->tiles->panel, stride;
     for (int64_t t = 0; t < seen; t += 12) {
+        int64_t count = rlx_ref_least(12, seen - t);
+        const float *keys = tile_of(at->k, self->tiles->k_in_place, now->k_base, now->first + t,
+                                    count, at->depth, self->key_room, &stride);
         fetch_ahead(at->k, now->k_base, now->first + TILE_KEYS, at->keys, t / 12, TILE_KEYS / 12);
-        make_scores(now->keys + t * now->k_stride, now->k_stride, self->queries, at->depth,
-                    rlx_ref_least(12, seen - t), panel, self->scores + t * panel);
+        make_scores(keys, stride, self->queries, at->depth, count, panel, self->scores + t * panel);
     }
 }
 
