@@ -9,7 +9,7 @@
 
 static const rlx_importer importers[] = {
     {"rlx text", ".rlx", rlx_probe_text, rlx_import_text, NULL},
-    {"ONNX", ".onnx", NULL, NULL, rlx_open_onnx},
+    {"ONNX", ".onnx", rlx_probe_onnx, NULL, rlx_open_onnx},
 };
 enum { IMPORTER_COUNT = sizeof importers / sizeof importers[0], HEAD_BYTES = 4096 };
 

@@ -36,7 +36,8 @@ static void load_folder(seed_corpus *corpus, const char *path, uint32_t depth) {
         snprintf(file, sizeof file, "%s/%s", path, name);
         if (name[0] != '.' && entries[i]->d_type == DT_DIR) {
             load_folder(corpus, file, depth + 1);
-        } else if (name[0] != '.' && (depth == 0 || strstr(name, "model.rlx") != NULL)) {
+        } else if (name[0] != '.' && (depth == 0 || strstr(name, "model.rlx") != NULL ||
+                                      strstr(name, "model.onnx") != NULL)) {
             load_file(corpus, file);
         }
         free(entries[i]);

@@ -46,7 +46,8 @@ typedef struct ox_call {
     const struct ox_call *outer;
 } ox_call;
 
-enum { OX_CELLS = 4096, OX_MOST_INPUTS = 256 };
+/* OX_MOST_NUMBERS: of a constant that an op makes from sizes alone. */
+enum { OX_CELLS = 4096, OX_MOST_NUMBERS = 1 << 24 };
 
 typedef struct ox {
     const rlx_onnx_model *model;
@@ -113,6 +114,10 @@ bool ox_is_float(const ox *o, rlx_value_id value);
 bool ox_has_extent(const ox *o, rlx_value_id value);
 bool ox_is_constant(const ox *o, rlx_value_id value);
 uint32_t ox_axis(ox *o, int64_t axis, uint32_t rank); /* negative from the end; else invalid */
+
+/* Checked arithmetic on sizes: past 64 bits is invalid, and gives 0. */
+int64_t ox_times(ox *o, int64_t a, int64_t b);
+int64_t ox_plus(ox *o, int64_t a, int64_t b);
 
 /* The numbers of a value that decides shapes. What is computed from model inputs asks for those
  * inputs' values and makes the build begin again; what only a run knows is unsupported. */

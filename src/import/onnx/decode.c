@@ -243,6 +243,13 @@ static rlx_status add_string(rlx_onnx_reader *reader, const rlx_wire_field *fiel
     return RLX_OK;
 }
 
+/* Says where a failure is, unless it is deep inside: then the outermost places are enough. A failed
+ * message leaves the depth as it was. */
+static rlx_status where(const rlx_onnx_reader *reader, rlx_status status, const char *what,
+                        const char *name) {
+    return reader->depth > 4 ? status : rlx_fail_context(status, "%s '%s'", what, name);
+}
+
 static rlx_status read_attr_field(rlx_onnx_reader *reader, const rlx_wire_field *field,
                                   rlx_onnx_attr *attr) {
     switch (field->number) {
@@ -308,7 +315,8 @@ static rlx_status read_attr(rlx_onnx_reader *reader, rlx_wire wire, rlx_onnx_att
     attr->name = "";
     RLX_TRY(rlx_wire_next(&wire, &field, &has));
     while (has) {
-        RLX_TRY_WITH(read_attr_field(reader, &field, attr), "attribute '%s'", attr->name);
+        rlx_status status = read_attr_field(reader, &field, attr);
+        if (status != RLX_OK) return where(reader, status, "attribute", attr->name);
         RLX_TRY(rlx_wire_next(&wire, &field, &has));
     }
     if (attr->s.data == NULL) attr->s.data = "";
@@ -335,8 +343,9 @@ static rlx_status read_node(rlx_onnx_reader *reader, rlx_wire wire, rlx_onnx_nod
             RLX_TRY(rlx_onnx_name_of(reader, &field, &node->op));
         } else if (field.number == 5) {
             RLX_TRY(rlx_wire_expect(&field, RLX_WIRE_BYTES));
-            RLX_TRY_WITH(read_attr(reader, rlx_wire_of(&field), &node->attrs[node->attr_count++]),
-                         "node '%s' (%s)", node->name, node->op);
+            rlx_status status =
+                read_attr(reader, rlx_wire_of(&field), &node->attrs[node->attr_count++]);
+            if (status != RLX_OK) return where(reader, status, "node", node->name);
         } else if (field.number == 7) {
             RLX_TRY(rlx_onnx_name_of(reader, &field, &node->domain));
         }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The helpers that add nodes and constants. Every node is offered to the folder at once, so that
  * shape arithmetic is numbers by the time that a shape needs it. */
+#include "base/size.h"
 #include "import/onnx/build.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
@@ -86,6 +87,18 @@ uint32_t ox_axis(ox *o, int64_t axis, uint32_t rank) {
     uint32_t result = 0;
     if (ox_ok(o)) ox_fail(o, rlx_infer_axis(axis, rank, &result));
     return ox_ok(o) ? result : 0;
+}
+
+int64_t ox_times(ox *o, int64_t a, int64_t b) {
+    int64_t product = 0;
+    if (!rlx_mul_i64(a, b, &product)) ox_invalid(o, "%" PRId64 " x %" PRId64 " is too much", a, b);
+    return product;
+}
+
+int64_t ox_plus(ox *o, int64_t a, int64_t b) {
+    int64_t sum = 0;
+    if (!rlx_add_i64(a, b, &sum)) ox_invalid(o, "%" PRId64 " + %" PRId64 " is too much", a, b);
+    return sum;
 }
 
 /* Takes back a node that became constants; it is the newest one of its block. */
@@ -262,7 +275,7 @@ rlx_value_id ox_i64s(ox *o, const int64_t *items, uint32_t count) {
 rlx_value_id ox_range(ox *o, rlx_dtype dtype, int64_t count) {
     const int64_t dims[] = {count};
     double *items = NULL;
-    if (count < 0 || count > INT32_MAX) ox_unsupported(o, "a range of %" PRId64, count);
+    if (count < 0 || count > OX_MOST_NUMBERS) ox_unsupported(o, "a range of %" PRId64, count);
     if (ox_ok(o)) items = ox_memory(o, (uint64_t)count, sizeof *items);
     if (!ox_ok(o)) return RLX_NONE;
     for (int64_t i = 0; i < count; i++)

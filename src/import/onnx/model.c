@@ -351,6 +351,10 @@ static void destroy(rlx_model *base) {
 
 static const rlx_model_ops onnx_ops = {destroy, build, outline};
 
+bool rlx_probe_onnx(const uint8_t *head, uint64_t bytes) {
+    return bytes > 2 && head[0] == 0x08 && head[1] >= 1 && head[1] < 32;
+}
+
 rlx_status rlx_open_onnx(const rlx_allocator *allocator, const char *path, rlx_model **out_model) {
     onnx_model *self = NULL;
     if (allocator == NULL) allocator = rlx_default_allocator();

@@ -83,18 +83,12 @@ void rlx_ox_trilu(ox *o) {
 void rlx_ox_range(ox *o) {
     rlx_value_id start = ox_in(o, 0), limit = ox_in(o, 1), delta = ox_in(o, 2);
     ox_need(o, start);
-    if (o->wants_restart) o->status = RLX_OK; /* ask for all three at once */
     ox_need(o, limit);
-    if (o->wants_restart) o->status = RLX_OK;
     ox_need(o, delta);
     if (!ox_ok(o)) return;
-    if (o->wants_restart) {
-        o->status = RLX_INVALID_ARGUMENT;
-        return;
-    }
     double step = ox_need_double(o, delta);
     double count = ceil((ox_need_double(o, limit) - ox_need_double(o, start)) / step);
-    if (ox_ok(o) && (step == 0 || isnan(count) || count > INT32_MAX))
+    if (ox_ok(o) && (step == 0 || isnan(count) || count > OX_MOST_NUMBERS))
         ox_invalid(o, "a range of %g elements", count);
     if (!ox_ok(o)) return;
     rlx_dtype dtype = ox_dtype(o, start);
@@ -159,13 +153,14 @@ void rlx_ox_depth_to_space(ox *o) {
     rlx_value_id x = ox_in(o, 0);
     int64_t block = ox_int(o, "blocksize", 0);
     bool is_crd = strcmp(ox_text(o, "mode", "DCR"), "CRD") == 0;
-    if (ox_ok(o) && (ox_rank(o, x) != 4 || block <= 0 || ox_dim(o, x, 1) % (block * block) != 0))
+    if (ox_ok(o) && (ox_rank(o, x) != 4 || block <= 0 || block > 32768 ||
+                     ox_dim(o, x, 1) % (block * block) != 0))
         ox_invalid(o, "blocks of %" PRId64 " do not fit the input", block);
     if (!ox_ok(o)) return;
     int64_t n = ox_dim(o, x, 0), c = ox_dim(o, x, 1) / (block * block), h = ox_dim(o, x, 2),
             w = ox_dim(o, x, 3);
     const int64_t dcr_dims[] = {n, block, block, c, h, w}, crd_dims[] = {n, c, block, block, h, w};
-    const int64_t result[] = {n, c, h * block, w * block};
+    const int64_t result[] = {n, c, ox_times(o, h, block), ox_times(o, w, block)};
     x = ox_reshape(o, x, is_crd ? crd_dims : dcr_dims, 6);
     ox_give(o, 0, ox_reshape(o, ox_transpose(o, x, is_crd ? crd : dcr, 6), result, 4));
 }
@@ -174,13 +169,13 @@ void rlx_ox_space_to_depth(ox *o) {
     static const int64_t perm[] = {0, 3, 5, 1, 2, 4};
     rlx_value_id x = ox_in(o, 0);
     int64_t b = ox_int(o, "blocksize", 0);
-    if (ox_ok(o) &&
-        (ox_rank(o, x) != 4 || b <= 0 || ox_dim(o, x, 2) % b != 0 || ox_dim(o, x, 3) % b != 0))
+    if (ox_ok(o) && (ox_rank(o, x) != 4 || b <= 0 || b > 32768 || ox_dim(o, x, 2) % b != 0 ||
+                     ox_dim(o, x, 3) % b != 0))
         ox_invalid(o, "blocks of %" PRId64 " do not fit the input", b);
     if (!ox_ok(o)) return;
     int64_t n = ox_dim(o, x, 0), c = ox_dim(o, x, 1), h = ox_dim(o, x, 2) / b,
             w = ox_dim(o, x, 3) / b;
-    const int64_t dims[] = {n, c, h, b, w, b}, result[] = {n, c * b * b, h, w};
+    const int64_t dims[] = {n, c, h, b, w, b}, result[] = {n, ox_times(o, c, b * b), h, w};
     x = ox_transpose(o, ox_reshape(o, x, dims, 6), perm, 6);
     ox_give(o, 0, ox_reshape(o, x, result, 4));
 }

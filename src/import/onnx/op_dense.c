@@ -79,11 +79,14 @@ static void pads_from_shape(ox *o, const rlx_value_id *inputs, const rlx_ints *s
     bool is_upper = attrs->auto_pad == RLX_AUTO_PAD_SAME_UPPER;
     for (uint32_t i = 0; i < spatial; i++) {
         int64_t kernel = ox_dim(o, inputs[1], i + 2);
-        int64_t reach = (kernel - 1) * item_or(&attrs->dilations, i, 1) + 1;
+        int64_t reach = ox_times(o, kernel - 1, item_or(&attrs->dilations, i, 1));
         int64_t more = item_or(&attrs->output_padding, i, 0);
-        int64_t total = item_or(&attrs->strides, i, 1) * (ox_dim(o, inputs[0], i + 2) - 1) + more +
-                        reach - shape->items[skip + i];
-        extra.items[i] = more + (total < 0 ? -total : 0);
+        int64_t total =
+            ox_times(o, item_or(&attrs->strides, i, 1), ox_dim(o, inputs[0], i + 2) - 1);
+        total = ox_plus(o, ox_plus(o, total, more), ox_plus(o, reach, 1));
+        if (shape->items[skip + i] < 0) ox_invalid(o, "output_shape is negative");
+        total = ox_ok(o) ? ox_plus(o, total, -shape->items[skip + i]) : 0;
+        extra.items[i] = ox_plus(o, more, total < 0 && ox_ok(o) ? -total : 0);
         if (total < 0) total = 0;
         pads.items[i] = is_upper ? total / 2 : total - total / 2;
         pads.items[spatial + i] = total - pads.items[i];
@@ -105,6 +108,7 @@ void rlx_ox_conv_transpose(ox *o) {
         ox_invalid(o, "output_shape has %u sizes", shape.count);
     if (!ox_ok(o)) return;
     if (has_shape) pads_from_shape(o, inputs, &shape, &attrs);
+    if (!ox_ok(o)) return;
     ox_give(o, 0, ox_node(o, RLX_OP_CONV_TRANSPOSE, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
 }
 
@@ -124,7 +128,7 @@ static rlx_value_id column_major(ox *o, rlx_value_id x, rlx_value_id indices) {
     if (rank != 4) ox_unsupported(o, "storage_order 1 with %u dims", rank);
     if (!ox_ok(o)) return RLX_NONE;
     int64_t h = ox_dim(o, x, 2), w = ox_dim(o, x, 3);
-    rlx_value_id plane = ox_scalar(o, RLX_DTYPE_I64, (double)(h * w));
+    rlx_value_id plane = ox_scalar(o, RLX_DTYPE_I64, (double)ox_times(o, h, w));
     rlx_value_id width = ox_scalar(o, RLX_DTYPE_I64, (double)w);
     rlx_value_id inner = ox_binary(o, RLX_OP_MOD, indices, plane);
     rlx_value_id base = ox_binary(o, RLX_OP_SUB, indices, inner);
@@ -201,8 +205,13 @@ static void unpooled_shape(ox *o, rlx_value_id x, rlx_ints *shape) {
         shape->items[i] = ox_dim(o, x, i);
         if (i < 2) continue;
         uint32_t s = i - 2;
-        shape->items[i] = (shape->items[i] - 1) * item_or(&strides, s, 1) + item_or(&kernel, s, 1) -
-                          item_or(&pads, s, 0) - item_or(&pads, s + spatial, 0);
+        int64_t size = ox_times(o, shape->items[i] - 1, item_or(&strides, s, 1));
+        size = ox_plus(o, size, item_or(&kernel, s, 1));
+        if (item_or(&pads, s, 0) < 0 || item_or(&pads, s + spatial, 0) < 0)
+            ox_invalid(o, "negative pads");
+        if (!ox_ok(o)) return;
+        size = ox_plus(o, size, -item_or(&pads, s, 0));
+        shape->items[i] = ox_plus(o, size, -item_or(&pads, s + spatial, 0));
     }
 }
 
@@ -220,7 +229,7 @@ void rlx_ox_max_unpool(ox *o) {
     rlx_value_id target = ox_scalar(o, ox_dtype(o, x), 0);
     int64_t elements = 1;
     for (uint32_t i = 0; i < shape.count; i++)
-        elements *= shape.items[i];
+        elements = ox_times(o, elements, shape.items[i]);
     target = ox_expand(o, target, &elements, 1);
     const rlx_value_id inputs[] = {target, ox_reshape(o, indices, flat, 1),
                                    ox_reshape(o, x, flat, 1)};
@@ -228,6 +237,7 @@ void rlx_ox_max_unpool(ox *o) {
     target = ox_reshape(o, target, shape.items, shape.count);
     rlx_pad_attrs pad = {.pads.count = 2 * shape.count};
     for (uint32_t i = 0; i < shape.count && i < wanted.count; i++)
-        pad.pads.items[shape.count + i] = wanted.items[i] - shape.items[i];
+        pad.pads.items[shape.count + i] =
+            wanted.items[i] < 0 ? -1 : ox_plus(o, wanted.items[i], -shape.items[i]);
     ox_give(o, 0, ox_node(o, RLX_OP_PAD, &pad, &target, 1));
 }

@@ -110,7 +110,7 @@ static rlx_value_id as_matrix(ox *o, rlx_value_id x, const term *own, const term
     for (uint32_t p = 0; p < 3; p++) {
         for (uint32_t i = 0; i < parts[p]->count; i++) {
             add_letter(&all, parts[p]->letters[i]);
-            dims[p] *= size_of(o, x, own, parts[p]->letters[i]);
+            dims[p] = ox_times(o, dims[p], size_of(o, x, own, parts[p]->letters[i]));
         }
     }
     return ox_reshape(o, spread(o, x, own, &all), dims, 3);

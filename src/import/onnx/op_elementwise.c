@@ -111,8 +111,8 @@ static rlx_value_id align(ox *o, rlx_value_id a, rlx_value_id b) {
     uint32_t rank = ox_rank(o, a), b_rank = ox_rank(o, b);
     const rlx_onnx_attr *axis = ox_attr(o, "axis");
     if (o->since >= 7 || axis == NULL || ox_int(o, "broadcast", 0) == 0) return b;
-    int64_t first = axis->i < 0 ? axis->i + (int64_t)rank : axis->i;
-    if (first < 0 || first + b_rank > rank)
+    int64_t first = axis->i < 0 ? ox_plus(o, axis->i, rank) : axis->i;
+    if (first < 0 || first > (int64_t)rank || (uint32_t)first + b_rank > rank)
         ox_invalid(o, "axis %" PRId64 " cannot hold %u dims in %u", axis->i, b_rank, rank);
     if (!ox_ok(o)) return b;
     uint32_t used = 0;

@@ -311,7 +311,7 @@ static int64_t scan_length(ox *o, const scan *self) {
     int64_t length = -1;
     for (uint32_t i = 0; i < self->input_count && ox_ok(o); i++) {
         uint32_t axis = ox_axis(o, item_of(&self->axes, i), ox_rank(o, self->inputs[i]));
-        int64_t dim = ox_dim(o, self->inputs[i], axis);
+        int64_t dim = ox_ok(o) ? ox_dim(o, self->inputs[i], axis) : 0;
         if (ox_has_extent(o, self->inputs[i])) ox_unsupported(o, "a run-time length");
         if (length >= 0 && length != dim)
             ox_invalid(o, "lengths of %" PRId64 " and %" PRId64, length, dim);

@@ -154,8 +154,8 @@ void rlx_ox_grid_sample(ox *o) {
     self.c = ox_dim(o, x, 1);
     self.h = ox_dim(o, x, 2);
     self.w = ox_dim(o, x, 3);
-    self.points = ox_dim(o, points, 1) * ox_dim(o, points, 2);
-    const int64_t flat[] = {self.n, self.c, self.h * self.w};
+    self.points = ox_times(o, ox_dim(o, points, 1), ox_dim(o, points, 2));
+    const int64_t flat[] = {self.n, self.c, ox_times(o, self.h, self.w)};
     const int64_t result[] = {self.n, self.c, ox_dim(o, points, 1), ox_dim(o, points, 2)};
     self.pixels = ox_reshape(o, x, flat, 3);
     rlx_value_id column = coordinate(o, &self, points, 0, self.w);

@@ -125,8 +125,8 @@ void rlx_ox_lrn(ox *o) {
            bias = ox_float(o, "bias", 1);
     if (ox_ok(o) && (size <= 0 || ox_rank(o, x) < 2)) ox_invalid(o, "size %" PRId64, size);
     if (!ox_ok(o)) return;
-    int64_t n = ox_dim(o, x, 0), c = ox_dim(o, x, 1), elements = ox_elements(o, x);
-    const int64_t dims[] = {n, 1, c, n * c == 0 ? 0 : elements / (n * c)};
+    int64_t n = ox_dim(o, x, 0), c = ox_dim(o, x, 1), planes = ox_times(o, n, c);
+    const int64_t dims[] = {n, 1, c, planes == 0 ? 0 : ox_elements(o, x) / planes};
     const rlx_pool_attrs attrs = {.kernel = {2, {size, 1}},
                                   .pads = {4, {(size - 1) / 2, 0, size / 2, 0}},
                                   .count_include_pad = true};

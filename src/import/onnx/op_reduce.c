@@ -70,12 +70,13 @@ void rlx_ox_softmax(ox *o) {
     rlx_type type = ox_type(o, x);
     if (o->since < 13) {
         int64_t dims[2] = {1, 1};
-        int64_t wide = attrs.axis < 0 ? attrs.axis + type.shape.rank : attrs.axis;
+        int64_t wide = attrs.axis < 0 ? ox_plus(o, attrs.axis, type.shape.rank) : attrs.axis;
         if (wide < 0 || wide > type.shape.rank)
             ox_invalid(o, "axis %" PRId64 " is outside a rank of %u", attrs.axis, type.shape.rank);
         if (!ox_ok(o)) return;
         for (uint32_t i = 0; i < type.shape.rank; i++)
-            dims[i < (uint32_t)wide ? 0 : 1] *= type.shape.dims[i];
+            dims[i < (uint32_t)wide ? 0 : 1] =
+                ox_times(o, dims[i < (uint32_t)wide ? 0 : 1], type.shape.dims[i]);
         y = ox_reshape(o, x, dims, 2);
         attrs.axis = 1;
     }

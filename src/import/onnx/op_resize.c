@@ -86,7 +86,7 @@ static uint32_t tap_count(const resize *self, const resize_axis *axis) {
     if (self->mode == NEAREST) return 1;
     double reach = self->mode == CUBIC ? 2 : 1;
     double shrink = self->antialias && axis->scale < 1 ? axis->scale : 1;
-    return 2 * (uint32_t)ceil(reach / shrink);
+    return shrink < 1e-3 ? 8192 : 2 * (uint32_t)ceil(reach / shrink);
 }
 
 /* Places and weights of result i. */
@@ -131,7 +131,7 @@ static rlx_value_id resize_along(ox *o, const resize *self, const resize_axis *a
                                  rlx_value_id x) {
     uint32_t taps = tap_count(self, axis), rank = ox_rank(o, x);
     int64_t dims[RLX_MAX_RANK];
-    if (axis->in == 0 || axis->out > INT32_MAX || taps > 4096)
+    if (axis->in == 0 || axis->out > OX_MOST_NUMBERS / taps || taps > 4096)
         ox_unsupported(o, "from %" PRId64 " to %" PRId64, axis->in, axis->out);
     if (!ox_ok(o)) return x;
     double *places = ox_memory(o, (uint64_t)axis->out * taps, sizeof *places);
@@ -186,6 +186,8 @@ static void axes_from_scales(ox *o, const double *scales, uint32_t count, const 
         resize_axis *axis = &out[axes[i]];
         if (!(scales[i] > 0) || scales[i] > 1e6) ox_invalid(o, "scale %g", scales[i]);
         axis->scale = scales[i];
+        if (!((double)axis->in * scales[i] < 1e9)) ox_invalid(o, "scale %g", scales[i]);
+        if (!ox_ok(o)) return;
         axis->out = (int64_t)floor((double)axis->in * scales[i]);
     }
 }
@@ -204,7 +206,10 @@ static void axes_from_sizes(ox *o, const int64_t *sizes, uint32_t count, const u
     }
     for (uint32_t i = 0; i < count && (is_less || is_more); i++) {
         out[axes[i]].scale = common;
-        out[axes[i]].out = (int64_t)floor(common * (double)out[axes[i]].in + 0.5);
+        double size = common * (double)out[axes[i]].in + 0.5;
+        if (!(size >= 0 && size < 1e9)) ox_invalid(o, "a size of %g", size);
+        if (!ox_ok(o)) return;
+        out[axes[i]].out = (int64_t)floor(size);
     }
 }
 

@@ -97,7 +97,9 @@ static void part_sizes(ox *o, int64_t dim, bool is_split, int64_t **out_sizes,
     }
     if (ox_ok(o) && part <= 0) ox_invalid(o, "parts of %" PRId64, part);
     if (!ox_ok(o)) return;
-    *out_count = (uint32_t)((dim + part - 1) / part);
+    if ((dim - 1) / part >= RLX_ONNX_MOST_ITEMS) ox_unsupported(o, "%" PRId64 " parts", dim / part);
+    if (!ox_ok(o)) return;
+    *out_count = (uint32_t)(dim / part + (dim % part != 0));
     *out_sizes = ox_memory(o, *out_count, sizeof **out_sizes);
     for (uint32_t i = 0; i < *out_count && ox_ok(o); i++) {
         (*out_sizes)[i] = part < dim ? part : dim;
@@ -114,8 +116,10 @@ void rlx_ox_split_to_sequence(ox *o) {
     part_sizes(o, ox_dim(o, x, axis), is_split, &sizes, &count);
     ox_item made = make_sequence(o, count, &items);
     for (uint32_t i = 0; i < count && ox_ok(o); i++) {
-        rlx_value_id part = ox_slice(o, x, axis, at, at + sizes[i], 1);
-        at += sizes[i];
+        int64_t end = ox_plus(o, at, sizes[i]);
+        if (sizes[i] < 0) ox_invalid(o, "a part of %" PRId64, sizes[i]);
+        rlx_value_id part = ox_slice(o, x, axis, at, end, 1);
+        at = end;
         items[i] = ox_item_of(keeps || is_split ? part : ox_squeeze(o, part, axis));
     }
     ox_give_item(o, 0, made);

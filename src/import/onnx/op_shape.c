@@ -52,7 +52,7 @@ static void resolve_zeros(ox *o, rlx_value_id x, rlx_ints *shape) {
         if (shape->items[i] == -1) {
             unknown = i;
         } else {
-            known *= shape->items[i];
+            known = ox_times(o, known, shape->items[i]);
         }
     }
     if (unknown == RLX_NONE) return;
@@ -166,7 +166,8 @@ static void split_sizes(ox *o, rlx_value_id x, uint32_t axis, rlx_list *out_size
         *out_sizes = (rlx_list){attr->count, attr->ints};
         return;
     } else {
-        int64_t dim = ox_dim(o, x, axis), part = (dim + count - 1) / (count == 0 ? 1 : count);
+        int64_t dim = ox_dim(o, x, axis), most = count == 0 ? 1 : count;
+        int64_t part = dim / most + (dim % most != 0);
         items = ox_memory(o, count, sizeof *items);
         for (uint32_t i = 0; i < count && ox_ok(o); i++) {
             items[i] = part < dim ? part : dim;

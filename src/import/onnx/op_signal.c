@@ -13,7 +13,7 @@ static void give_window(ox *o, double a0, double a1, double a2) {
     double count = ox_int(o, "periodic", 1) != 0 ? (double)size : (double)size - 1;
     rlx_dtype dtype = RLX_DTYPE_F32;
     if (!rlx_onnx_dtype(ox_int(o, "output_datatype", 1), &dtype)) ox_unsupported(o, "its type");
-    if (ox_ok(o) && (size < 0 || size > INT32_MAX)) ox_invalid(o, "size %" PRId64, size);
+    if (ox_ok(o) && (size < 0 || size > OX_MOST_NUMBERS)) ox_invalid(o, "size %" PRId64, size);
     if (!ox_ok(o)) return;
     double *items = ox_memory(o, (uint64_t)size, sizeof *items);
     for (int64_t n = 0; n < size && ox_ok(o); n++) {
@@ -38,7 +38,7 @@ void rlx_ox_blackman(ox *o) {
 /* [in][out] of cosines or sines. */
 static rlx_value_id table(ox *o, int64_t in, int64_t out, int64_t length, bool is_sine) {
     const int64_t dims[] = {in, out};
-    if (in > 65536 || out > 65536 || length <= 0) {
+    if (in > 65536 || out > 65536 || in * out > OX_MOST_NUMBERS || length <= 0) {
         ox_unsupported(o, "a transform of length %" PRId64, length);
         return RLX_NONE;
     }
@@ -109,7 +109,8 @@ void rlx_ox_dft(ox *o) {
 /* Frames by a gather of constant places: [batch][frames][length]. */
 static rlx_value_id frames_of(ox *o, rlx_value_id x, int64_t frames, int64_t length, int64_t step) {
     const int64_t dims[] = {frames, length};
-    if (frames > INT32_MAX / (length + 1)) ox_unsupported(o, "%" PRId64 " frames", frames);
+    if (length >= OX_MOST_NUMBERS || frames > OX_MOST_NUMBERS / (length + 1))
+        ox_unsupported(o, "%" PRId64 " frames", frames);
     if (!ox_ok(o)) return RLX_NONE;
     double *places = ox_memory(o, (uint64_t)(frames * length), sizeof *places);
     for (int64_t i = 0; i < frames * length && ox_ok(o); i++)
@@ -177,7 +178,8 @@ void rlx_ox_mel_weights(ox *o) {
     int64_t bins = ox_need_int(o, ox_in(o, 0)), length = ox_need_int(o, ox_in(o, 1));
     rlx_dtype dtype = RLX_DTYPE_F32;
     if (!rlx_onnx_dtype(ox_int(o, "output_datatype", 1), &dtype)) ox_unsupported(o, "its type");
-    if (ox_ok(o) && (bins < 0 || length < 0)) ox_invalid(o, "%" PRId64 " bins", bins);
+    if (ox_ok(o) && (bins < 0 || length < 0 || bins > OX_MOST_NUMBERS || length > OX_MOST_NUMBERS))
+        ox_invalid(o, "%" PRId64 " bins", bins);
     if (!ox_ok(o)) return;
     const int64_t down[] = {length / 2 + 1, 1};
     rlx_value_id edges = mel_edges(o, bins, length), zero = ox_scalar(o, f64, 0);

@@ -12,7 +12,8 @@ typedef struct pool_part {
 
 /* How often each n-gram of the part occurs with elements `skip` apart: f32 [batch][count]. */
 static rlx_value_id count_grams(ox *o, rlx_value_id x, const pool_part *part, int64_t skip) {
-    int64_t length = ox_dim(o, x, 1), windows = length - (part->n - 1) * (skip + 1);
+    int64_t length = ox_dim(o, x, 1);
+    int64_t windows = ox_plus(o, length, -ox_times(o, part->n - 1, skip + 1));
     int64_t axis = 1;
     rlx_value_id all = RLX_NONE;
     if (windows <= 0) return RLX_NONE;
@@ -66,10 +67,11 @@ static rlx_value_id weigh(ox *o, rlx_value_id counts, const rlx_onnx_attr *weigh
 static rlx_value_id to_columns(ox *o, rlx_value_id counts, const rlx_onnx_attr *places) {
     int64_t width = 0;
     for (uint32_t i = 0; i < places->count; i++) {
-        if (places->ints[i] >= width) width = places->ints[i] + 1;
+        if (places->ints[i] >= width && places->ints[i] < INT64_MAX) width = places->ints[i] + 1;
         if (places->ints[i] < 0) ox_invalid(o, "ngram_indexes has %" PRId64, places->ints[i]);
     }
-    if (width > INT32_MAX / (places->count + 1)) ox_unsupported(o, "%" PRId64 " columns", width);
+    if (width > OX_MOST_NUMBERS / (int64_t)(places->count + 1))
+        ox_unsupported(o, "%" PRId64 " columns", width);
     const int64_t dims[] = {places->count, width};
     double *matrix = ox_memory(o, (uint64_t)(places->count * width), sizeof *matrix);
     for (uint32_t i = 0; i < places->count && ox_ok(o); i++)
@@ -85,9 +87,12 @@ void rlx_ox_tf_idf(ox *o) {
             skips = ox_int(o, "max_skip_count", 0), first = 0;
     rlx_value_id x = ox_in(o, 0), parts[16];
     uint32_t part_count = 0;
+    if (skips < 0 || skips > 65536) ox_invalid(o, "max_skip_count %" PRId64, skips);
+    if (ox_ok(o) && ox_rank(o, x) != 1 && ox_rank(o, x) != 2) ox_invalid(o, "it takes rank 1 or 2");
     if (ox_ok(o) && (pool == NULL || pool->ints == NULL))
         ox_unsupported(o, "a pool that holds no integers");
-    if (ox_ok(o) && (starts == NULL || places == NULL || starts->count > 16 || most > 16))
+    if (ox_ok(o) && (starts == NULL || places == NULL || starts->ints == NULL ||
+                     places->ints == NULL || starts->count > 16 || most > 16))
         ox_invalid(o, "ngram_counts and ngram_indexes are wanted");
     if (!ox_ok(o)) return;
     bool is_flat = ox_rank(o, x) == 1;

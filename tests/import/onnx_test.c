@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ONNX files: what is read, what is refused and how it is said. */
+#include "base/status.h"
+#include "import/onnx/write.h"
+#include "support/support.h"
+
+#include <rlx/rlx.h>
+
+#include <stdio.h>
+
+static rlx_test_folder folder;
+static message graph, model, other;
+
+static int make_folder(void **state) {
+    (void)state;
+    rlx_test_folder_create(&folder);
+    return 0;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    rlx_test_folder_remove(&folder);
+    return 0;
+}
+
+static int start(void **state) {
+    (void)state;
+    graph.size = model.size = other.size = 0;
+    return 0;
+}
+
+static const char *write_model(uint64_t opset) {
+    static char path[300];
+    make_model(&model, &graph, opset);
+    snprintf(path, sizeof path, "%s", rlx_test_path(&folder, "m.onnx"));
+    rlx_test_write_file(path, model.data, model.size);
+    return path;
+}
+
+static void one_input(const char *output) {
+    const int64_t dims[] = {2, 3};
+    put_port(&graph, 11, "x", dims, 2);
+    put_port(&graph, 12, output, dims, 2);
+}
+
+/* Opens what was written; the status is that of the first thing that fails. */
+static rlx_status try_model(uint64_t opset) {
+    rlx_session *session = NULL;
+    rlx_plan *plan = NULL;
+    RLX_TRY(rlx_session_open(NULL, write_model(opset), &session));
+    rlx_status status = rlx_session_plan(session, "cpu:scalar", 1, NULL, &plan);
+    rlx_plan_destroy(plan);
+    rlx_session_destroy(session);
+    return status;
+}
+
+/* relu(x w + b) with x [N][2]. */
+static void make_layer(void) {
+    const float w[] = {1, -1, 2, 3}, b[] = {0.5F, -4};
+    const int64_t square[] = {2, 2}, row[] = {2}, x[] = {-1, 2};
+    put_port(&graph, 11, "x", x, 2);
+    put_initializer(&graph, "w", 1, square, 2, w, sizeof w);
+    put_initializer(&graph, "b", 1, row, 1, b, sizeof b);
+    put_node(&graph, "Gemm", "x w b", "h", NULL);
+    put_node(&graph, "Relu", "h", "y", NULL);
+    put_port(&graph, 12, "y", x, 2);
+}
+
+static void a_layer_runs_with_a_bound_symbol(void **state) {
+    (void)state;
+    const float x[] = {1, 1, 2, 0};
+    float y[4] = {0};
+    const rlx_binding size = {"N", 2};
+    const rlx_entry_spec entry = {.bindings = &size, .binding_count = 1};
+    const rlx_compile_options options = {
+        .size = sizeof options, .entries = &entry, .entry_count = 1};
+    rlx_session *session = NULL;
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    make_layer();
+    assert_ok(rlx_session_open(NULL, write_model(13), &session));
+    assert_ok(rlx_device_open("cpu", NULL, &device));
+    assert_ok(rlx_session_compile(session, device, &options, NULL, &program));
+    assert_ok(rlx_exec_create(program, NULL, &exec));
+    assert_ok(rlx_exec_set_f32(exec, 0, "x", x, 4));
+    assert_ok(rlx_exec_run(exec, 0));
+    assert_ok(rlx_exec_read_f32(exec, 0, "y", y, 4, NULL));
+    assert_true(y[0] == 3.5F && y[1] == 0 && y[2] == 2.5F && y[3] == 0);
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_device_release(device);
+    rlx_session_destroy(session);
+}
+
+static void a_symbol_that_is_not_bound_is_named(void **state) {
+    (void)state;
+    make_layer();
+    assert_status(RLX_INVALID_ARGUMENT, try_model(13));
+    assert_error_has("'N'");
+}
+
+static void every_unsupported_node_is_listed(void **state) {
+    (void)state;
+    one_input("z");
+    put_node(&graph, "Frobnicate", "x", "y", NULL);
+    put_node(&graph, "Relu", "y", "h", NULL);
+    put_node(&graph, "Defrobnicate", "h", "z", NULL);
+    assert_status(RLX_UNSUPPORTED, try_model(13));
+    assert_error_has("2 nodes");
+    assert_error_has("node 'y' (Frobnicate)");
+    assert_error_has("node 'z' (Defrobnicate)");
+}
+
+static void an_opset_of_the_future_is_refused(void **state) {
+    (void)state;
+    one_input("y");
+    put_node(&graph, "Relu", "x", "y", NULL);
+    assert_status(RLX_UNSUPPORTED, try_model(99));
+    assert_error_has("opset 99");
+}
+
+static void nodes_may_stand_in_any_order(void **state) {
+    (void)state;
+    one_input("y");
+    put_node(&graph, "Relu", "h", "y", NULL);
+    put_node(&graph, "Neg", "x", "h", NULL);
+    assert_ok(try_model(13));
+}
+
+static void a_cycle_is_refused(void **state) {
+    (void)state;
+    one_input("y");
+    put_node(&graph, "Add", "x b", "a", NULL);
+    put_node(&graph, "Relu", "a", "b", NULL);
+    put_node(&graph, "Neg", "b", "y", NULL);
+    assert_status(RLX_INVALID_GRAPH, try_model(13));
+    assert_error_has("needs its own result");
+}
+
+static void an_undefined_input_is_named(void **state) {
+    (void)state;
+    one_input("y");
+    put_node(&graph, "Add", "x nowhere", "y", NULL);
+    assert_status(RLX_INVALID_GRAPH, try_model(13));
+    assert_error_has("node 'y' (Add-13)");
+    assert_error_has("'nowhere'");
+}
+
+static void an_output_that_nobody_makes_is_named(void **state) {
+    (void)state;
+    one_input("y");
+    put_node(&graph, "Relu", "x", "h", NULL);
+    assert_status(RLX_INVALID_GRAPH, try_model(13));
+    assert_error_has("'y'");
+}
+
+static void a_name_is_defined_once(void **state) {
+    (void)state;
+    one_input("y");
+    put_node(&graph, "Relu", "x", "y", NULL);
+    put_node(&graph, "Neg", "x", "y", NULL);
+    assert_status(RLX_INVALID_GRAPH, try_model(13));
+    assert_error_has("defined twice");
+}
+
+static void shapes_that_contradict_name_the_node(void **state) {
+    (void)state;
+    const float w[4] = {0};
+    const int64_t dims[] = {2, 2};
+    one_input("y");
+    put_initializer(&graph, "w", 1, dims, 2, w, sizeof w);
+    put_node(&graph, "MatMul", "x w", "y", NULL);
+    assert_status(RLX_INVALID_GRAPH, try_model(13));
+    assert_error_has("node 'y' (MatMul-13)");
+}
+
+static void data_must_fit_the_dims(void **state) {
+    (void)state;
+    const float w[3] = {0};
+    const int64_t dims[] = {2, 2}, huge[] = {INT64_MAX, 4}, negative[] = {-2, 2};
+    const int64_t *const cases[] = {dims, huge, negative};
+    for (uint32_t i = 0; i < 3; i++) {
+        graph.size = 0;
+        one_input("y");
+        put_initializer(&graph, "w", 1, cases[i], 2, w, sizeof w);
+        put_node(&graph, "MatMul", "x w", "y", NULL);
+        rlx_status status = try_model(13);
+        assert_true(status == RLX_PARSE || status == RLX_OUT_OF_BOUNDS);
+        assert_error_has("tensor '");
+    }
+}
+
+/* An initializer in another file. */
+static void put_external(const char *location) {
+    static message tensor, entry;
+    const int64_t dims[] = {2, 3};
+    make_tensor(&tensor, "w", 1, dims, 2, NULL, 0);
+    entry.size = 0;
+    put_text(&entry, 1, "location");
+    put_text(&entry, 2, location);
+    put_message(&tensor, 13, &entry);
+    put_number(&tensor, 14, 1);
+    put_message(&graph, 5, &tensor);
+}
+
+static void external_data_stays_in_the_folder(void **state) {
+    (void)state;
+    static const char *const bad[] = {"/etc/passwd", "../w.bin", "a/../../w.bin",
+                                      "..",          "",         "a\\..\\w.bin"};
+    for (uint32_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        graph.size = 0;
+        one_input("y");
+        put_external(bad[i]);
+        put_node(&graph, "Add", "x w", "y", NULL);
+        assert_status(RLX_INVALID_GRAPH, try_model(13));
+        assert_error_has("outside the model's folder");
+    }
+}
+
+static void external_data_is_found_beside_the_model(void **state) {
+    (void)state;
+    const float w[6] = {1, 2, 3, 4, 5, 6};
+    one_input("y");
+    put_external("w.bin");
+    put_node(&graph, "Add", "x w", "y", NULL);
+    assert_status(RLX_IO, try_model(13));
+    rlx_test_write_file(rlx_test_path(&folder, "w.bin"), w, sizeof w - 1);
+    assert_status(RLX_OUT_OF_BOUNDS, try_model(13));
+    rlx_test_write_file(rlx_test_path(&folder, "w.bin"), w, sizeof w);
+    assert_ok(try_model(13));
+}
+
+static void deep_nesting_is_refused(void **state) {
+    (void)state;
+    static message inner, attr;
+    one_input("y");
+    put_node(&graph, "Relu", "x", "y", NULL);
+    for (uint32_t i = 0; i < 100; i++) {
+        attr.size = inner.size = 0;
+        put_text(&attr, 1, "body");
+        put_message(&attr, 6, &graph);
+        put_number(&attr, 20, 5);
+        put_message(&inner, 5, &attr);
+        graph.size = 0;
+        put_node(&graph, "Loop", "x", "y", &inner);
+    }
+    assert_status(RLX_PARSE, try_model(13));
+    assert_error_has("nested");
+}
+
+static void a_cut_file_is_refused_at_every_byte(void **state) {
+    (void)state;
+    rlx_session *session = NULL;
+    make_layer();
+    const char *path = write_model(13);
+    for (size_t size = 0; size < model.size; size++) {
+        rlx_test_write_file(path, model.data, size);
+        if (rlx_session_open(NULL, path, &session) == RLX_OK) {
+            rlx_session_destroy(session); /* cut between two fields */
+        } else {
+            assert_true(rlx_last_error()[0] != 0);
+        }
+    }
+}
+
+static void a_wrong_wire_type_is_refused(void **state) {
+    (void)state;
+    put_number(&graph, 1, 5); /* a node that is a number */
+    assert_status(RLX_PARSE, try_model(13));
+    assert_error_has("wire type");
+}
+
+static rlx_status open_and_plan(const rlx_allocator *allocator, void *argument) {
+    const rlx_binding size = {"N", 2};
+    const rlx_entry_spec entry = {.bindings = &size, .binding_count = 1};
+    const rlx_compile_options options = {
+        .size = sizeof options, .entries = &entry, .entry_count = 1};
+    rlx_session *session = NULL;
+    rlx_plan *plan = NULL;
+    RLX_TRY(rlx_session_open(allocator, argument, &session));
+    rlx_status status = rlx_session_plan(session, "cpu:scalar", 1, &options, &plan);
+    rlx_plan_destroy(plan);
+    rlx_session_destroy(session);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    make_layer();
+    rlx_test_every_allocation_fails(open_and_plan, (void *)(uintptr_t)write_model(13));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_layer_runs_with_a_bound_symbol, start),
+        cmocka_unit_test_setup(a_symbol_that_is_not_bound_is_named, start),
+        cmocka_unit_test_setup(every_unsupported_node_is_listed, start),
+        cmocka_unit_test_setup(an_opset_of_the_future_is_refused, start),
+        cmocka_unit_test_setup(nodes_may_stand_in_any_order, start),
+        cmocka_unit_test_setup(a_cycle_is_refused, start),
+        cmocka_unit_test_setup(an_undefined_input_is_named, start),
+        cmocka_unit_test_setup(an_output_that_nobody_makes_is_named, start),
+        cmocka_unit_test_setup(a_name_is_defined_once, start),
+        cmocka_unit_test_setup(shapes_that_contradict_name_the_node, start),
+        cmocka_unit_test_setup(data_must_fit_the_dims, start),
+        cmocka_unit_test_setup(external_data_stays_in_the_folder, start),
+        cmocka_unit_test_setup(external_data_is_found_beside_the_model, start),
+        cmocka_unit_test_setup(deep_nesting_is_refused, start),
+        cmocka_unit_test_setup(a_cut_file_is_refused_at_every_byte, start),
+        cmocka_unit_test_setup(a_wrong_wire_type_is_refused, start),
+        cmocka_unit_test_setup(every_allocation_may_fail, start),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
