@@ -25,7 +25,7 @@ int rlx_bench_stream(FILE *out, bool json);
 /* What a step costs beside its work: alone, not shared, shared; and two threads beside a busy loop.
  */
 int rlx_bench_steps(FILE *out, bool json);
-/* Softmax, norms, reductions, pools, gathers and transposes against copying the same bytes. */
+/* Softmax, norms, reductions and transposes against copying the same bytes. */
 int rlx_bench_rows(FILE *out, bool json);
 
 /* Attention: prefill against the multiply-add peak, decode against the read bandwidth. */

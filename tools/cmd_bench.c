@@ -148,7 +148,7 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  copy     copy engines, overlap with compute, conversions\n"
         "  stream   layers read from disk behind compute\n"
         "  steps    what a step costs beside its work, on one thread and shared\n"
-        "  rows     softmax, norms, reductions, pools, moves against copying\n"
+        "  rows     softmax, norms, reductions, moves against copying\n"
         "  attention  prefill and decode against arithmetic and memory",
         options,
         sizeof options / sizeof *options,

@@ -284,11 +284,7 @@ VEC_INLINE void run_strips(rlx_dtype dtype, rlx_op op, const reduction *red, int
         int64_t base = vec_index_at(&red->kept, outer) + first;
         int64_t out = vec_index_at(&red->results, outer) + first;
         double values[STRIP];
-        if (red->inner - first >= STRIP) {
-            do_strip(dtype, op, red, base, STRIP, values);
-        } else {
-            do_strip(dtype, op, red, base, red->inner - first, values);
-        }
+        do_strip(dtype, op, red, base, rlx_ref_least(STRIP, red->inner - first), values);
         rlx_ref_write_f64(red->y, out, 1, rlx_ref_least(STRIP, red->inner - first), values);
     }
 }
