@@ -15,6 +15,10 @@ int rlx_bench_limits(FILE *out, bool json);
  * only: no weight is read, nothing runs. */
 int rlx_bench_memory(FILE *out, bool json);
 
+/* The convolutions of resnet50 against multiply-adds in registers, whole networks, depthwise
+ * convolutions against copies. */
+int rlx_bench_conv(FILE *out, bool json);
+
 /* Copy engines against sync and against max(copy, compute); conversions against copying. */
 int rlx_bench_copy(FILE *out, bool json);
 

@@ -24,7 +24,7 @@ typedef struct topic {
 static const topic topics[] = {
     {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory},       {"place", rlx_bench_place},
     {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream},       {"steps", rlx_bench_steps},
-    {"rows", rlx_bench_rows},     {"attention", rlx_bench_attention},
+    {"rows", rlx_bench_rows},     {"attention", rlx_bench_attention}, {"conv", rlx_bench_conv},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -145,6 +145,7 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  limits   arithmetic, read and copy speed of this machine\n"
         "  memory   scratch bytes of well-known networks\n"
         "  place    speed and quality of the memory placer\n"
+        "  conv     convolutions and networks of them\n"
         "  copy     copy engines, overlap with compute, conversions\n"
         "  stream   layers read from disk behind compute\n"
         "  steps    what a step costs beside its work, on one thread and shared\n"

@@ -143,6 +143,7 @@ typedef struct rlx_conv_attrs {
     int64_t groups; /* 0 means 1 */
     rlx_auto_pad auto_pad;
     rlx_activation activation;
+    int64_t channel_block; /* conv: channels of y lie in blocks of so many; 0: they do not */
 } rlx_conv_attrs;
 
 typedef struct rlx_pool_attrs {
@@ -150,6 +151,7 @@ typedef struct rlx_pool_attrs {
     rlx_auto_pad auto_pad;
     bool ceil_mode;         /* sizes are rounded up: also a last window that is cut */
     bool count_include_pad; /* average: padding counts as zeros */
+    bool is_blocked;        /* x is [N][C / b][spatial..][b], see conv; no indices then */
 } rlx_pool_attrs;
 
 typedef struct rlx_reduce_attrs {

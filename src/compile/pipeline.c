@@ -24,6 +24,7 @@ static const pass passes[] = {
     {"fuse_chain", rlx_pass_fuse_chain, false},
     {"remove_dead_again", rlx_pass_remove_dead, false},
     {"own_outputs", rlx_pass_own_outputs, true},
+    {"block_channels", rlx_pass_block_channels, false},
     {"pack_weights", rlx_pass_pack_weights, false},
     /* Lowering asks for these by name (rlx_pass_is_on). */
     {"reorder", NULL, false},

@@ -29,18 +29,19 @@ static const rlx_field matmul_fields[] = {FIELD(BOOL, matmul, transpose_a),
                                           FIELD(BOOL, matmul, has_to),
                                           FIELD(DTYPE, matmul, to),
                                           ACTIVATION(matmul)};
-static const rlx_field conv_fields[] = {FIELD(INTS, conv, strides),
-                                        FIELD(INTS, conv, dilations),
-                                        FIELD(INTS, conv, pads),
-                                        FIELD(INTS, conv, output_padding),
-                                        FIELD(I64, conv, groups),
-                                        FIELD(AUTO_PAD, conv, auto_pad),
-                                        ACTIVATION(conv)};
-static const rlx_field pool_fields[] = {
-    FIELD(INTS, pool, kernel),           FIELD(INTS, pool, strides),
-    FIELD(INTS, pool, dilations),        FIELD(INTS, pool, pads),
-    FIELD(AUTO_PAD, pool, auto_pad),     FIELD(BOOL, pool, ceil_mode),
-    FIELD(BOOL, pool, count_include_pad)};
+static const rlx_field conv_fields[] = {
+    FIELD(INTS, conv, strides), FIELD(INTS, conv, dilations),
+    FIELD(INTS, conv, pads),    FIELD(INTS, conv, output_padding),
+    FIELD(I64, conv, groups),   FIELD(AUTO_PAD, conv, auto_pad),
+    ACTIVATION(conv),           FIELD(I64, conv, channel_block)};
+static const rlx_field pool_fields[] = {FIELD(INTS, pool, kernel),
+                                        FIELD(INTS, pool, strides),
+                                        FIELD(INTS, pool, dilations),
+                                        FIELD(INTS, pool, pads),
+                                        FIELD(AUTO_PAD, pool, auto_pad),
+                                        FIELD(BOOL, pool, ceil_mode),
+                                        FIELD(BOOL, pool, count_include_pad),
+                                        FIELD(BOOL, pool, is_blocked)};
 static const rlx_field reduce_fields[] = {FIELD(INTS, reduce, axes),
                                           FIELD(BOOL, reduce, keep_dims)};
 static const rlx_field arg_fields[] = {FIELD(I64, arg, axis), FIELD(BOOL, arg, keep_dims),

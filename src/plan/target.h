@@ -45,6 +45,9 @@ struct rlx_target {
     uint32_t workers;                            /* threads that get workspace */
     uint64_t flops_per_second, bytes_per_second; /* rough, to cut stretches at about 100 ms */
     rlx_target_choice (*choose)(const rlx_target *target, const rlx_target_query *query);
+    /* Channels of a block for which it has kernels of conv and pools (channel_block of ops.h); 0:
+     * it has none. */
+    uint32_t channel_block;
     const void *user; /* of the backend */
 };
 

@@ -3,6 +3,7 @@
  * patches [depth][positions], depth being (input channel, tap) in that order. Patches are copied to
  * a small tile on the stack, never to memory. One item is one (batch, group, channel tile, position
  * tile). */
+#include "ir/layout.h"
 #include "ir/window.h"
 #include "ref/kernel.h"
 #include "ref/tile.h"
@@ -18,6 +19,9 @@ enum {
 typedef struct conv {
     const rlx_tensor *x, *w, *bias, *residual, *y;
     bool is_transposed;
+    int64_t x_block, y_block; /* channels of a block; 0: channels are an axis */
+    int64_t y_extra;          /* channels that blocks of y have past the last */
+    rlx_layout_map w_map;     /* of packed weights */
     rlx_window axes[RLX_MAX_SPATIAL];
     int64_t x_strides[RLX_MAX_SPATIAL], w_strides[RLX_MAX_SPATIAL];
     int64_t y_strides[RLX_MAX_SPATIAL], residual_strides[RLX_MAX_SPATIAL];
@@ -36,7 +40,8 @@ typedef struct segment {
 
 typedef struct conv_place {
     int64_t n, group, m, rows;
-    int64_t x; /* offset of the batch entry's and group's first channel */
+    int64_t extra; /* channels after the group's last, without weights */
+    int64_t x;     /* offset of the batch entry */
     int64_t segment_count;
     segment segments[RLX_TILE_COLUMNS];
 } conv_place;
@@ -150,9 +155,20 @@ static int64_t weight_run(const conv *cv, int64_t k) {
     return cv->contiguous_weights - k % cv->contiguous_weights;
 }
 
+static int64_t packed_offset(const conv *cv, int64_t m, int64_t c, const kernel_tap *tap) {
+    int64_t index[RLX_MAX_RANK] = {m, c};
+    uint32_t spatial = cv->w->rank - 2;
+    for (uint32_t i = 0; i < spatial; i++)
+        index[2 + i] = tap->at[RLX_MAX_SPATIAL - spatial + i];
+    return rlx_layout_offset(&cv->w_map, index);
+}
+
 static int64_t weight_offset(const conv *cv, int64_t group, int64_t m, int64_t k) {
     int64_t c = k / cv->taps, offset = 0;
     kernel_tap tap = tap_of(cv, k % cv->taps);
+    if (cv->w->layout != RLX_LAYOUT_PLAIN) {
+        return packed_offset(cv, group * cv->group_out + m, c, &tap);
+    }
     for (int i = 0; i < RLX_MAX_SPATIAL; i++)
         offset += tap.at[i] * cv->w_strides[i];
     if (cv->is_transposed) {
@@ -161,9 +177,16 @@ static int64_t weight_offset(const conv *cv, int64_t group, int64_t m, int64_t k
     return offset + (group * cv->group_out + m) * cv->w->strides[0] + c * cv->w->strides[1];
 }
 
-static int64_t output_offset(const rlx_tensor *tensor, const int64_t *strides, int64_t n,
-                             int64_t channel, const segment *part) {
-    int64_t offset = n * tensor->strides[0] + channel * tensor->strides[1];
+static int64_t channel_offset(const rlx_tensor *tensor, int64_t block, int64_t channel) {
+    if (tensor->data == NULL) return 0;
+    if (block == 0) return channel * tensor->strides[1];
+    return channel / block * tensor->strides[1] +
+           channel % block * tensor->strides[tensor->rank - 1];
+}
+
+static int64_t output_offset(const conv *cv, const rlx_tensor *tensor, const int64_t *strides,
+                             int64_t n, int64_t channel, const segment *part) {
+    int64_t offset = n * tensor->strides[0] + channel_offset(tensor, cv->y_block, channel);
     for (int i = 0; i < RLX_MAX_SPATIAL; i++)
         offset += part->at[i] * strides[i];
     return offset;
@@ -179,10 +202,11 @@ static int64_t output_offset(const rlx_tensor *tensor, const int64_t *strides, i
 #define ROWS   RLX_TILE_ROWS_WIDE
 #include "ref/conv_body.h"
 
-static void spatial_strides(const rlx_tensor *tensor, int64_t *strides) {
+static void spatial_strides(const rlx_tensor *tensor, bool is_blocked, int64_t *strides) {
+    uint32_t rank = is_blocked && tensor->rank > 0 ? tensor->rank - 1 : tensor->rank;
     for (uint32_t i = 0; i < RLX_MAX_SPATIAL; i++) {
         uint32_t from_end = RLX_MAX_SPATIAL - i;
-        strides[i] = tensor->rank >= 2 + from_end ? tensor->strides[tensor->rank - from_end] : 0;
+        strides[i] = rank >= 2 + from_end ? tensor->strides[rank - from_end] : 0;
     }
 }
 
@@ -216,6 +240,7 @@ static void join_rows(conv *cv) {
 
 static int64_t find_contiguous_weights(const conv *cv) {
     int64_t side = 1;
+    if (cv->w->layout != RLX_LAYOUT_PLAIN) return 1;
     for (int i = X; i >= 0; i--) {
         if (cv->axes[i].kernel != 1 && cv->w_strides[i] != side) return 1;
         side *= cv->axes[i].kernel;
@@ -225,7 +250,7 @@ static int64_t find_contiguous_weights(const conv *cv) {
 }
 
 static void set_axes(conv *cv, const rlx_conv_attrs *attrs) {
-    uint32_t count = cv->x->rank - 2, missing = RLX_MAX_SPATIAL - count;
+    uint32_t count = cv->w->rank - 2, missing = RLX_MAX_SPATIAL - count;
     rlx_windows windows = {0};
     rlx_status status = (cv->is_transposed ? rlx_windows_conv_transpose : rlx_windows_conv)(
         attrs, count, cv->x->dims + 2, cv->w->dims + 2, &windows);
@@ -236,6 +261,15 @@ static void set_axes(conv *cv, const rlx_conv_attrs *attrs) {
                           ? (rlx_window){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1}
                           : windows.axes[i - missing];
     }
+}
+
+static void set_channels(conv *cv, const rlx_conv_attrs *attrs) {
+    cv->y_block = attrs->channel_block;
+    cv->x_block = cv->x->rank > cv->w->rank ? attrs->channel_block : 0;
+    cv->group_in = cv->is_transposed ? cv->w->dims[0] / cv->groups : cv->w->dims[1];
+    cv->group_out = cv->is_transposed ? cv->w->dims[1] : cv->w->dims[0] / cv->groups;
+    if (cv->y_block != 0) cv->y_extra = cv->y->dims[1] * cv->y_block - cv->w->dims[0];
+    if (cv->w->layout != RLX_LAYOUT_PLAIN) cv->w_map = rlx_layout_map_of(cv->w);
 }
 
 static conv make_conv(const rlx_kernel_args *args) {
@@ -249,13 +283,12 @@ static conv make_conv(const rlx_kernel_args *args) {
                .is_transposed = args->op == RLX_OP_CONV_TRANSPOSE,
                .groups = attrs->groups == 0 ? 1 : attrs->groups,
                .activation = attrs->activation};
-    cv.group_in = cv.x->dims[1] / cv.groups;
-    cv.group_out = cv.y->dims[1] / cv.groups;
+    set_channels(&cv, attrs);
     set_axes(&cv, attrs);
-    spatial_strides(cv.x, cv.x_strides);
-    spatial_strides(cv.w, cv.w_strides);
-    spatial_strides(cv.y, cv.y_strides);
-    spatial_strides(cv.residual, cv.residual_strides);
+    spatial_strides(cv.x, cv.x_block != 0, cv.x_strides);
+    spatial_strides(cv.w, false, cv.w_strides);
+    spatial_strides(cv.y, cv.y_block != 0, cv.y_strides);
+    spatial_strides(cv.residual, cv.y_block != 0, cv.residual_strides);
     join_rows(&cv);
     cv.taps = cv.positions = 1;
     for (int i = 0; i < RLX_MAX_SPATIAL; i++) {
@@ -287,15 +320,17 @@ static void cut_segments(const conv *cv, int64_t p, int64_t count, conv_place *a
 static void run_conv(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     conv cv = make_conv(args);
     int64_t tiles = rlx_ref_divide_up(cv.positions, RLX_TILE_COLUMNS);
-    int64_t row_tiles = rlx_ref_divide_up(cv.group_out, cv.tile_rows);
+    int64_t row_tiles = rlx_ref_divide_up(cv.group_out + cv.y_extra, cv.tile_rows);
     for (int64_t item = begin; item < end; item++) {
         conv_place at;
         int64_t p = item % tiles * RLX_TILE_COLUMNS, rest = item / tiles;
         at.m = rest % row_tiles * cv.tile_rows;
         at.group = rest / row_tiles % cv.groups;
         at.n = rest / row_tiles / cv.groups;
-        at.rows = rlx_ref_least(cv.tile_rows, cv.group_out - at.m);
-        at.x = at.n * cv.x->strides[0] + at.group * cv.group_in * cv.x->strides[1];
+        at.extra = at.group + 1 == cv.groups ? cv.y_extra : 0;
+        at.rows = rlx_ref_least(cv.tile_rows, cv.group_out + at.extra - at.m);
+        if (at.rows <= 0) continue;
+        at.x = at.n * cv.x->strides[0];
         cut_segments(&cv, p, rlx_ref_least(RLX_TILE_COLUMNS, cv.positions - p), &at);
         if (cv.x->dtype == RLX_DTYPE_F64) {
             tile_f64(&cv, &at);
@@ -307,7 +342,7 @@ static void run_conv(const rlx_kernel_args *args, int64_t begin, int64_t end) {
 
 static int64_t conv_items(const rlx_kernel_args *args) {
     conv cv = make_conv(args);
-    return cv.y->dims[0] * cv.groups * rlx_ref_divide_up(cv.group_out, cv.tile_rows) *
+    return cv.y->dims[0] * cv.groups * rlx_ref_divide_up(cv.group_out + cv.y_extra, cv.tile_rows) *
            rlx_ref_divide_up(cv.positions, RLX_TILE_COLUMNS);
 }
 

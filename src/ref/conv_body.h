@@ -10,7 +10,7 @@
 static void WITH_TYPE(pack_tap_)(const conv *cv, const conv_place *at, int64_t c,
                                  const meeting *met, TYPE *row) {
     TYPE some[RLX_TILE_COLUMNS];
-    int64_t base = at->x + c * cv->x->strides[1];
+    int64_t base = at->x + channel_offset(cv->x, cv->x_block, at->group * cv->group_in + c);
     memset(row, 0, RLX_TILE_COLUMNS * sizeof *row);
     for (int64_t i = 0; i < at->segment_count; i++) {
         TYPE *to = row + at->segments[i].column + met[i].first;
@@ -29,6 +29,10 @@ static void WITH_TYPE(pack_tap_)(const conv *cv, const conv_place *at, int64_t c
 static void WITH_TYPE(pack_weights_)(const conv *cv, const conv_place *at, int64_t k, int64_t depth,
                                      TYPE *tile) {
     for (int64_t i = 0; i < at->rows; i++) {
+        if (at->m + i >= cv->group_out) {
+            memset(tile + i * depth, 0, (size_t)depth * sizeof *tile);
+            continue;
+        }
         for (int64_t j = 0; j < depth;) {
             int64_t run = rlx_ref_least(depth - j, weight_run(cv, k + j));
             WITH_TYPE(rlx_ref_read_)
@@ -41,17 +45,19 @@ static void WITH_TYPE(pack_weights_)(const conv *cv, const conv_place *at, int64
 static void WITH_TYPE(store_)(const conv *cv, const conv_place *at, TYPE *acc) {
     for (int64_t i = 0; i < at->rows; i++) {
         int64_t channel = at->group * cv->group_out + at->m + i;
-        rlx_ref_addend bias = {cv->bias, channel * cv->bias->strides[0], 0};
+        static const rlx_tensor none = {0};
+        bool has_bias = at->m + i < cv->group_out;
+        rlx_ref_addend bias = {has_bias ? cv->bias : &none, channel * cv->bias->strides[0], 0};
         for (int64_t s = 0; s < at->segment_count; s++) {
             const segment *part = &at->segments[s];
             TYPE *values = acc + i * RLX_TILE_COLUMNS + part->column;
             rlx_ref_addend residual = {
                 cv->residual,
-                output_offset(cv->residual, cv->residual_strides, at->n, channel, part),
+                output_offset(cv, cv->residual, cv->residual_strides, at->n, channel, part),
                 cv->residual_strides[2]};
             WITH_TYPE(rlx_ref_finish_)(values, part->count, bias, residual, &cv->activation);
             WITH_TYPE(rlx_ref_write_)
-            (cv->y, output_offset(cv->y, cv->y_strides, at->n, channel, part), cv->y_strides[2],
+            (cv->y, output_offset(cv, cv->y, cv->y_strides, at->n, channel, part), cv->y_strides[2],
              part->count, values);
         }
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* max_pool and average_pool over 1 to 3 spatial axes. One item is one row of outputs. A window that
- * covers nothing but padding gives the least value and index -1, or the average 0. */
+/* max_pool and average_pool over 1 to 3 spatial axes. One item is one row of outputs of a channel.
+ * A window that covers nothing but padding gives the least value and index -1, or the average 0.
+ * Channels may lie in blocks, [N][C / b][spatial..][b]. */
 #include "ir/window.h"
 #include "ref/kernel.h"
 #include "ref/order.h"
@@ -12,7 +13,8 @@ typedef struct pool {
     const rlx_tensor *x, *y, *indices; /* indices: NULL when nobody wants them */
     rlx_window axes[RLX_MAX_SPATIAL];
     int64_t x_strides[RLX_MAX_SPATIAL];
-    bool is_max, counts_pad;
+    bool is_max, counts_pad, is_blocked;
+    int64_t block; /* channels per position, side by side: 1, or those of a block */
 } pool;
 
 /* The taps of a window that meet inputs, per axis, and where the first lies. */
@@ -27,10 +29,12 @@ static pool make_pool(const rlx_kernel_args *args) {
     pool pl = {.x = &args->in[0],
                .y = &args->out[0],
                .is_max = args->op == RLX_OP_MAX_POOL,
-               .counts_pad = attrs->count_include_pad};
+               .counts_pad = attrs->count_include_pad,
+               .is_blocked = attrs->is_blocked};
     if (args->out_count > 1 && args->out[1].data != NULL) pl.indices = &args->out[1];
-    uint32_t count = pl.x->rank - 2, missing = RLX_MAX_SPATIAL - count;
+    uint32_t count = pl.x->rank - (attrs->is_blocked ? 3 : 2), missing = RLX_MAX_SPATIAL - count;
     rlx_windows windows = {0};
+    pl.block = attrs->is_blocked ? pl.x->dims[pl.x->rank - 1] : 1;
     rlx_status status = rlx_windows_pool(attrs, count, pl.x->dims + 2, &windows);
     RLX_ASSERT(status == RLX_OK); /* the shape rule asked the same */
     (void)status;
@@ -147,44 +151,57 @@ static void pool_one(const pool *pl, int64_t plane, int64_t base, const window_c
     if (pl->indices != NULL) ((int64_t *)pl->indices->data)[index_out] = best.index;
 }
 
+/* One row of outputs, of one channel. */
+static void pool_row(const pool *pl, int64_t plane, int64_t base, window_cover *cover, int64_t out,
+                     int64_t index_out) {
+    uint32_t axis = pl->y->rank - (pl->is_blocked ? 2 : 1);
+    for (int64_t ox = 0; ox < pl->axes[X].out; ox++) {
+        cover_axis(pl, X, ox, cover);
+        pool_one(pl, plane, base, cover, out, index_out);
+        out += pl->y->strides[axis];
+        if (pl->indices != NULL) index_out += pl->indices->strides[axis];
+    }
+}
+
 static void run_pool(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     pool pl = make_pool(args);
     const rlx_tensor *y = pl.y;
-    uint32_t last = y->rank - 1;
+    uint32_t rows = y->rank - (pl.is_blocked ? 2 : 1); /* axes that number the rows */
+    uint32_t lane_axis = y->rank - 1;
     for (int64_t item = begin; item < end; item++) {
-        int64_t oy = item % pl.axes[1].out, oz = item / pl.axes[1].out % pl.axes[0].out;
-        int64_t plane = item / pl.axes[1].out / pl.axes[0].out;
+        int64_t lane = item % pl.block, row = item / pl.block;
+        int64_t oy = row % pl.axes[1].out, oz = row / pl.axes[1].out % pl.axes[0].out;
+        int64_t plane = row / pl.axes[1].out / pl.axes[0].out;
         int64_t n = plane / y->dims[1], c = plane % y->dims[1];
         int64_t base = n * pl.x->strides[0] + c * pl.x->strides[1];
-        int64_t out = rlx_ref_offset(last, y->dims, y->strides, item), index_out = 0;
+        int64_t out = rlx_ref_offset(rows, y->dims, y->strides, row), index_out = 0;
         window_cover cover = {0};
-        if (pl.indices != NULL)
-            index_out = rlx_ref_offset(last, y->dims, pl.indices->strides, item);
+        if (pl.is_blocked)
+            base += lane * pl.x->strides[lane_axis], out += lane * y->strides[lane_axis];
+        if (pl.indices != NULL) index_out = rlx_ref_offset(rows, y->dims, pl.indices->strides, row);
         cover_axis(&pl, 0, oz, &cover);
         cover_axis(&pl, 1, oy, &cover);
-        for (int64_t ox = 0; ox < pl.axes[X].out; ox++) {
-            cover_axis(&pl, X, ox, &cover);
-            pool_one(&pl, plane, base, &cover, out, index_out);
-            out += y->strides[last];
-            if (pl.indices != NULL) index_out += pl.indices->strides[last];
-        }
+        pool_row(&pl, plane, base, &cover, out, index_out);
     }
 }
 
 static int64_t pool_items(const rlx_kernel_args *args) {
+    const rlx_pool_attrs *attrs = args->attrs;
     const rlx_tensor *y = &args->out[0];
+    uint32_t row_axis = y->rank - (attrs->is_blocked ? 2 : 1);
     int64_t items = 1;
-    for (uint32_t i = 0; i + 1 < y->rank; i++)
-        items *= y->dims[i];
+    for (uint32_t i = 0; i < y->rank; i++)
+        items *= i == row_axis ? 1 : y->dims[i];
     return items;
 }
 
 static int64_t pool_item_cost(const rlx_kernel_args *args) {
     const rlx_pool_attrs *attrs = args->attrs;
+    const rlx_tensor *y = &args->out[0];
     int64_t taps = 1;
     for (uint32_t i = 0; i < attrs->kernel.count && i < RLX_MAX_SPATIAL; i++)
         taps *= rlx_ref_least(attrs->kernel.items[i], args->in[0].dims[2 + i]);
-    return rlx_ref_cost(args->out[0].dims[args->out[0].rank - 1], taps * 4);
+    return rlx_ref_cost(y->dims[y->rank - (attrs->is_blocked ? 2 : 1)], taps * 4);
 }
 
 const rlx_ref_row rlx_ref_pool_rows[] = {

@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
+#include "ir/layout.h"
 #include "ir/op.h"
 
 #include <math.h>
@@ -43,6 +44,12 @@ static uint64_t dense_bytes(rlx_dtype dtype, int64_t elements) {
 /* From the first element to the last. */
 static uint64_t span_bytes(const rlx_tensor *tensor) {
     int64_t last = 0;
+    uint64_t bytes = 0;
+    if (tensor->layout != RLX_LAYOUT_PLAIN) {
+        rlx_status status =
+            rlx_layout_bytes(tensor->layout, tensor->dtype, tensor->rank, tensor->dims, &bytes);
+        return status == RLX_OK ? bytes : 0;
+    }
     for (uint32_t i = 0; i < tensor->rank; i++) {
         if (tensor->dims[i] == 0) return 0;
         last += (tensor->dims[i] - 1) * tensor->strides[i];
@@ -54,10 +61,15 @@ static bool has_single_elements(rlx_dtype dtype) {
     return rlx_dtype_block_elements(dtype) == 1;
 }
 
+/* Packed values and those in blocks move as they are. */
+static bool has_strides(const rlx_tensor *tensor) {
+    return has_single_elements(tensor->dtype) && tensor->layout == RLX_LAYOUT_PLAIN;
+}
+
 static void give_strides(rlx_tensor *tensor, layout_mode mode) {
     int64_t stride = mode == SPREAD ? 2 : 1;
     if (mode != PADDED_ROWS && mode != SPREAD) return;
-    if (!has_single_elements(tensor->dtype)) return;
+    if (!has_strides(tensor)) return;
     for (uint32_t i = tensor->rank; i-- > 0;) {
         tensor->strides[i] = stride;
         stride = stride * tensor->dims[i] + 3;
@@ -98,7 +110,7 @@ static bool make_copy(copy_of *copy, const rlx_tensor *from, layout_mode mode, b
     memset(copy->memory + GUARD + copy->bytes, GUARD_BYTE, GUARD);
     copy->tensor.data = copy->memory + GUARD;
     if (!fills) return true;
-    if (has_single_elements(from->dtype)) {
+    if (has_strides(from)) {
         copy_elements(from, &copy->tensor);
     } else {
         memcpy(copy->tensor.data, from->data, (size_t)copy->bytes);
@@ -230,7 +242,7 @@ static void compare(kernel_checker *self, const rlx_kernel *kernel, layout_mode 
             report(self, kernel, mode, "writes outside its operands");
     }
     for (uint32_t i = 0; i < truth->out_count; i++) {
-        if (truth->out[i].data == NULL || !has_single_elements(truth->out[i].dtype)) continue;
+        if (truth->out[i].data == NULL || !has_strides(&truth->out[i])) continue;
         const rlx_tensor *out = &made->copies[truth->in_count + i].tensor;
         int64_t at = first_difference(out, &truth->out[i], self->tolerance);
         if (at < 0) continue;

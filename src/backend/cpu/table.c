@@ -34,14 +34,14 @@ static const rlx_cpu_override *const neon_families[] = {
 static const rlx_cpu_override *const no_families[] = {NULL};
 
 const rlx_cpu_level rlx_cpu_levels[] = {
-    {"scalar", "cpu:scalar", "cpu/scalar", 0, no_families, 1000000000u, 4000000000u},
+    {"scalar", "cpu:scalar", "cpu/scalar", 0, no_families, 1000000000u, 4000000000u, 0},
 #if defined(__x86_64__)
     {"avx2", "cpu:avx2", "cpu/avx2", RLX_CPU_AVX2 | RLX_CPU_F16C, avx2_families,
-     40000000000u, 8000000000u},
+     40000000000u, 8000000000u, 8},
     {"avx512", "cpu:avx512", "cpu/avx512", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512,
-     avx512_families, 80000000000u, 8000000000u},
+     avx512_families, 80000000000u, 8000000000u, 16},
 #elif defined(__aarch64__)
-    {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, neon_families, 10000000000u, 4000000000u},
+    {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, neon_families, 10000000000u, 4000000000u, 8},
 #endif
 };
 /* clang-format on */

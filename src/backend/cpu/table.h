@@ -16,6 +16,7 @@ typedef struct rlx_cpu_level {
     uint32_t flags;                              /* rlx_cpu_flag bits that it needs and may use */
     const rlx_cpu_override *const *families;     /* lists of faster kernels; NULL ends them */
     uint64_t flops_per_second, bytes_per_second; /* rough, of one thread */
+    uint32_t channel_block; /* of the vector kernels of conv and pools; 0: there are none */
 } rlx_cpu_level;
 
 /* From the plainest to the best. */

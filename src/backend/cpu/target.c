@@ -110,6 +110,7 @@ rlx_target rlx_cpu_target(const rlx_cpu_level *level, uint32_t threads) {
                          .flops_per_second = level->flops_per_second * threads,
                          .bytes_per_second = level->bytes_per_second,
                          .choose = cpu_choose,
+                         .channel_block = level->channel_block,
                          .user = level};
     (void)snprintf(target.name, sizeof target.name, "%s", level->target);
     return target;

@@ -9,7 +9,26 @@ typedef struct wants_row {
                   rlx_layout *in_layouts);
 } wants_row;
 
+/* Panels for channels in blocks; a first layer has few channels, a depthwise conv one per output.
+ */
+static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query,
+                       rlx_layout *in_layouts) {
+    const rlx_conv_attrs *attrs = query->attrs;
+    const rlx_tensor *w = &query->in[1];
+    int64_t block = attrs->channel_block, groups = attrs->groups == 0 ? 1 : attrs->groups;
+    (void)level;
+    if (block != 8 && block != 16) return;
+    if (groups > 1 && groups == w->dims[0] && w->dims[1] == 1) {
+        in_layouts[1] = block == 8 ? RLX_LAYOUT_DEPTHWISE8 : RLX_LAYOUT_DEPTHWISE16;
+    } else if (groups == 1 && w->dims[1] < block) {
+        in_layouts[1] = block == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
+    } else if (groups == 1 || (w->dims[1] % block == 0 && w->dims[0] / groups % (2 * block) == 0)) {
+        in_layouts[1] = block == 8 ? RLX_LAYOUT_PANELS8X16 : RLX_LAYOUT_PANELS16X32;
+    }
+}
+
 static const wants_row rows[] = {
+    {RLX_OP_CONV, conv_wants},
     {RLX_OP_NONE, NULL},
 };
 

@@ -156,6 +156,31 @@ rlx_status rlx_infer_matmul(rlx_infer *infer) {
     return RLX_OK;
 }
 
+/* Whether the channels of x are in blocks: [N][blocks][spatial..][channel_block]. */
+static bool has_blocked_x(const rlx_infer *infer, const rlx_conv_attrs *attrs) {
+    const rlx_shape *x = &infer->in[0]->shape, *w = &infer->in[1]->shape;
+    return attrs->channel_block != 0 && x->rank == w->rank + 1 &&
+           x->dims[x->rank - 1] == attrs->channel_block;
+}
+
+static int64_t count_blocks(int64_t channels, int64_t block) {
+    return channels / block + (channels % block != 0);
+}
+
+static rlx_status check_channel_block(const rlx_infer *infer, const rlx_conv_attrs *attrs) {
+    const rlx_shape *x = &infer->in[0]->shape, *w = &infer->in[1]->shape;
+    int64_t block = attrs->channel_block;
+    if (block == 0) return RLX_OK;
+    if (infer->op != RLX_OP_CONV || block < 0 || block > INT32_MAX) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s with channel_block %" PRId64, rlx_op_name(infer->op),
+                        block);
+    }
+    if (!rlx_shape_is_known(x) || !rlx_shape_is_known(w)) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "channel_block with a dim that is not known");
+    }
+    return RLX_OK;
+}
+
 /* x and w of conv and conv_transpose: dtypes, ranks, groups. */
 static rlx_status check_conv(const rlx_infer *infer, const rlx_conv_attrs *attrs,
                              int64_t *out_groups) {
@@ -167,14 +192,15 @@ static rlx_status check_conv(const rlx_infer *infer, const rlx_conv_attrs *attrs
         return RLX_FAIL(RLX_UNSUPPORTED, "%s of %s and %s", rlx_op_name(infer->op),
                         rlx_dtype_name(x->dtype), rlx_dtype_name(w->dtype));
     }
-    if (x->shape.rank < 3 || x->shape.rank > 2 + RLX_MAX_SPATIAL ||
-        w->shape.rank != x->shape.rank) {
+    RLX_TRY(check_channel_block(infer, attrs));
+    uint32_t rank = has_blocked_x(infer, attrs) ? x->shape.rank - 1 : x->shape.rank;
+    if (rank < 3 || rank > 2 + RLX_MAX_SPATIAL || w->shape.rank != rank) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "x has rank %u and w rank %u, needs the same of 3 to %d",
                         x->shape.rank, w->shape.rank, 2 + RLX_MAX_SPATIAL);
     }
     for (uint32_t i = 0; i < infer->in_count; i++)
         RLX_TRY(rlx_infer_no_extent(infer, i));
-    if (groups < 1 || x->shape.dims[1] % groups != 0) {
+    if (groups < 1 || (rank == x->shape.rank && x->shape.dims[1] % groups != 0)) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "%" PRId64 " channels in %" PRId64 " groups",
                         x->shape.dims[1], attrs->groups);
     }
@@ -196,7 +222,15 @@ static rlx_status conv_channels(const rlx_infer *infer, int64_t groups, int64_t 
         }
         return RLX_OK;
     }
-    if (w[1] != x[1] / groups) {
+    if (has_blocked_x(infer, infer->attrs)) {
+        int64_t block = ((const rlx_conv_attrs *)infer->attrs)->channel_block, channels;
+        if (!rlx_mul_i64(w[1], groups, &channels) || count_blocks(channels, block) != x[1]) {
+            return RLX_FAIL(RLX_INVALID_GRAPH,
+                            "x has %" PRId64 " blocks of %" PRId64 " channels, w takes %" PRId64
+                            " in %" PRId64 " groups",
+                            x[1], block, w[1], groups);
+        }
+    } else if (w[1] != x[1] / groups) {
         return RLX_FAIL(RLX_INVALID_GRAPH,
                         "x has %" PRId64 " channels in %" PRId64 " groups, w takes %" PRId64
                         " per group",
@@ -221,12 +255,17 @@ rlx_status rlx_infer_conv(rlx_infer *infer) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "conv has no output_padding");
     }
     RLX_TRY((infer->op == RLX_OP_CONV ? rlx_windows_conv : rlx_windows_conv_transpose)(
-        attrs, x->shape.rank - 2, x->shape.dims + 2, w->shape.dims + 2, &windows));
+        attrs, w->shape.rank - 2, x->shape.dims + 2, w->shape.dims + 2, &windows));
 
-    rlx_type out = rlx_type_make(x->dtype, x->shape.dims, x->shape.rank);
+    rlx_type out = rlx_type_make(x->dtype, x->shape.dims, w->shape.rank);
     out.shape.dims[1] = channels;
     for (uint32_t i = 0; i < windows.count; i++)
         out.shape.dims[2 + i] = windows.axes[i].out;
+    if (attrs->channel_block != 0) {
+        out.shape.dims[1] = count_blocks(channels, attrs->channel_block);
+        out.shape.dims[out.shape.rank] = attrs->channel_block;
+        out.extents[out.shape.rank++] = RLX_NONE;
+    }
     RLX_TRY(rlx_check_vector(infer, 2, "bias", channels));
     RLX_TRY(rlx_check_dtype(infer, 2, "bias", x->dtype, x->dtype != RLX_DTYPE_F64));
     RLX_TRY(rlx_check_dtype(infer, 3, "residual", x->dtype, false));
@@ -259,7 +298,11 @@ rlx_status rlx_infer_pool(rlx_infer *infer) {
                         2 + RLX_MAX_SPATIAL);
     }
     RLX_TRY(rlx_infer_no_extent(infer, 0));
-    RLX_TRY(rlx_windows_pool(attrs, x->shape.rank - 2, x->shape.dims + 2, &windows));
+    if (attrs->is_blocked && infer->out_count > 1) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "indices of channels in blocks");
+    }
+    RLX_TRY(rlx_windows_pool(attrs, x->shape.rank - (attrs->is_blocked ? 3 : 2), x->shape.dims + 2,
+                             &windows));
     rlx_type out = rlx_type_make(x->dtype, x->shape.dims, x->shape.rank);
     for (uint32_t i = 0; i < windows.count; i++)
         out.shape.dims[2 + i] = windows.axes[i].out;

@@ -144,6 +144,19 @@ VEC_MAP1(vf, v, vf_floor, NATIVE_FLOOR)
 VEC_MAP1(vf, v, vf_ceil, NATIVE_CEIL)
 VEC_MAP1(vf, v, vf_trunc, NATIVE_TRUNC)
 
+/* *sum += a * b, rounded once, for inner loops that keep many sums in registers. Spelled out on
+ * x86: left to itself gcc lets the sum take the place of a factor, moves the sums from register to
+ * register and runs out of them. */
+VEC_INLINE void vf_add_product(vf *sum, vf a, vf b) {
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
+#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "x"(b));
+#else
+    *sum = vf_fma(a, b, *sum);
+#endif
+}
+
 /* mask lanes are all ones or all zeros, as comparisons give them. */
 VEC_INLINE vf vf_select(vi mask, vf yes, vf no) {
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32

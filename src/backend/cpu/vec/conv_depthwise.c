@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Depthwise conv of f32 with channels in blocks: x, y and residual are [N][C / BLOCK][H][W][BLOCK],
+ * weights [C / BLOCK][taps][BLOCK]. Any kernel, stride, dilation and padding. An item is one row of
+ * outputs of one block of channels, done in tiles of positions that keep their sums in registers.
+ */
+#include "backend/cpu/vec/conv_view.h"
+#include "ref/access.h"
+
+enum { TILE = 8 };
+
+/* One tile: positions [column, column + count) of a row, one vector of channels. */
+typedef struct depthwise_tile {
+    const conv_view *view;
+    const float *x;        /* the plane's first row that the window meets, lane of this vector */
+    const float *w;        /* the tap of that row */
+    const float *residual; /* of the tile's first position; NULL: none */
+    float *y;
+    vf bias;
+    int64_t rows, column; /* kernel rows that meet the input; first position */
+    int64_t row_stride;   /* between them */
+} depthwise_tile;
+
+/* clang-format off */
+#define EACH_POSITION(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
+/* clang-format on */
+
+/* The first and the one past the last position of the tile whose tap lies in the input. */
+static void tap_range(const rlx_window *w, int64_t start, int64_t count, int64_t *first,
+                      int64_t *end) {
+    *first = start < 0 ? conv_divide_up(-start, w->stride) : 0;
+    *end = start >= w->in ? 0 : conv_least(count, (w->in - 1 - start) / w->stride + 1);
+}
+
+VEC_INLINE void run_tile(const depthwise_tile *tile, const int P) {
+    const conv_view *view = tile->view;
+    const rlx_window *window = &view->w;
+    int64_t step = window->stride * view->x.column;
+    vf s0 = tile->bias, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+    const float *w = tile->w;
+    for (int64_t row = 0; row < tile->rows; row++) {
+        int64_t start = tile->column * window->stride - window->begin;
+        for (int64_t tap = 0; tap < window->kernel; tap++, start += window->dilation, w += BLOCK) {
+            const float *x = tile->x + row * tile->row_stride + start * view->x.column;
+            vf weight = vf_load(w);
+            int64_t first, end;
+            tap_range(window, start, P, &first, &end);
+#define ADD(p) \
+    if (P > p) vf_add_product(&s##p, vf_load(x + p * step), weight);
+#define ADD_SOME(p) \
+    if (P > p && p >= first && p < end) vf_add_product(&s##p, vf_load(x + p * step), weight);
+            if (first == 0 && end == P) {
+                EACH_POSITION(ADD)
+            } else {
+                EACH_POSITION(ADD_SOME)
+            }
+#undef ADD
+#undef ADD_SOME
+        }
+    }
+#define STORE(p)                                                                                 \
+    if (P > p) {                                                                                 \
+        if (tile->residual != NULL) s##p += vf_load(tile->residual + p * view->residual.column); \
+        vf_store(tile->y + p * view->y.column, vf_activation(&view->activation, s##p));          \
+    }
+    EACH_POSITION(STORE)
+#undef STORE
+}
+
+#define DEFINE(p)                                      \
+    static void tile_##p(const depthwise_tile *tile) { \
+        run_tile(tile, p + 1);                         \
+    }
+EACH_POSITION(DEFINE)
+#undef DEFINE
+#define NAME(p) tile_##p,
+static void (*const tiles[])(const depthwise_tile *tile) = {EACH_POSITION(NAME)};
+#undef NAME
+
+/* The kernel rows that meet the input at output row `row`: from *first on, so many. */
+static int64_t rows_met(const rlx_window *h, int64_t row, int64_t *first) {
+    int64_t start = row * h->stride - h->begin;
+    *first = start < 0 ? conv_least(h->kernel, conv_divide_up(-start, h->dilation)) : 0;
+    if (start >= h->in) return 0;
+    int64_t end = conv_least(h->kernel, (h->in - 1 - start) / h->dilation + 1);
+    return end > *first ? end - *first : 0;
+}
+
+static vf lane_bias(const conv_view *view, int64_t channel) {
+    vec_parts bias = {{0}};
+    for (int64_t i = 0; view->bias != NULL && i < VF; i++) {
+        if (channel + i < view->groups) bias.f[i] = view->bias[(channel + i) * view->bias_stride];
+    }
+    return bias.v;
+}
+
+/* One vector of channels, `lane` of its block, of one row. */
+static void run_row(const conv_view *view, const float *weights, int64_t n, int64_t block,
+                    int64_t row, int64_t lane) {
+    int64_t first, rows = rows_met(&view->h, row, &first), width = view->w.out;
+    int64_t input_row = row * view->h.stride - view->h.begin + first * view->h.dilation;
+    int64_t count = conv_divide_up(width, TILE);
+    depthwise_tile tile = {.view = view,
+                           .rows = rows,
+                           .row_stride = view->h.dilation * view->x.row,
+                           .bias = lane_bias(view, block * BLOCK + lane)};
+    float *y = view->y.data + n * view->y.n + block * view->y.block + row * view->y.row + lane;
+    const float *residual = NULL;
+    tile.x = view->x.data + n * view->x.n + block * view->x.block + lane;
+    if (rows > 0) tile.x += input_row * view->x.row;
+    tile.w = weights + (block * view->h.kernel + first) * view->w.kernel * BLOCK + lane;
+    if (view->residual.data != NULL) {
+        residual = view->residual.data + n * view->residual.n + block * view->residual.block +
+                   row * view->residual.row + lane;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t size = conv_divide_up(width - tile.column, count - i);
+        tile.y = y + tile.column * view->y.column;
+        if (residual != NULL) tile.residual = residual + tile.column * view->residual.column;
+        tiles[size - 1](&tile);
+        tile.column += size;
+    }
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    conv_view view = conv_view_of(args);
+    int64_t blocks = conv_divide_up(view.groups, BLOCK);
+    for (int64_t item = begin; item < end; item++) {
+        int64_t row = item % view.h.out, block = item / view.h.out % blocks;
+        for (int64_t lane = 0; lane < BLOCK; lane += VF)
+            run_row(&view, args->in[1].data, item / view.h.out / blocks, block, row, lane);
+    }
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    conv_view view = conv_view_of(args);
+    return view.batch * conv_divide_up(view.groups, BLOCK) * view.h.out;
+}
+
+/* In steps of a vector. */
+static int64_t item_cost(const rlx_kernel_args *args) {
+    conv_view view = conv_view_of(args);
+    return rlx_ref_cost(view.w.out * (BLOCK / VF), view.h.kernel * view.w.kernel);
+}
+
+static bool takes(const rlx_target_query *query) {
+    const rlx_tensor *w = &query->in[1];
+    const rlx_conv_attrs *attrs = query->attrs;
+    uint32_t spatial = w->rank - 2;
+    if (spatial > 2 || attrs->channel_block != BLOCK || w->dtype != RLX_DTYPE_F32) return false;
+    if (w->layout != (BLOCK == 8 ? RLX_LAYOUT_DEPTHWISE8 : RLX_LAYOUT_DEPTHWISE16)) return false;
+    if (attrs->groups != w->dims[0] || w->dims[1] != 1) return false;
+    if (query->in[0].rank == w->rank || !conv_is_blocked(&query->in[0], spatial)) return false;
+    if (query->in_count > 2 && query->in[2].data != NULL && query->in[2].dtype != RLX_DTYPE_F32) {
+        return false;
+    }
+    if (query->in_count > 3 && !conv_is_blocked(&query->in[3], spatial)) return false;
+    return conv_is_blocked(&query->out[0], spatial);
+}
+
+const rlx_cpu_override VEC_SYMBOL(conv_depthwise)[] = {
+    {RLX_OP_CONV, 0, takes, {VEC_NAME("conv_depthwise"), run, items, item_cost, NULL}},
+    {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
+};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner loop of the convolutions: a tile of PIXELS output positions x PANEL output channels in
+ * registers, over a depth that is walked in runs of inputs that lie side by side. Positions are
+ * given by address, so a tile may cross rows, and strides cost nothing. Weights are in panels,
+ * [depth][PANEL]. Knows no tensors. */
+#ifndef RLX_BACKEND_CPU_VEC_CONV_TILE_H
+#define RLX_BACKEND_CPU_VEC_CONV_TILE_H
+
+#include "backend/cpu/vec/activation.h"
+
+enum {
+    BLOCK = VF < 8 ? 8 : VF,    /* channels of a block of an activation */
+    PANEL = 2 * BLOCK,          /* output channels of a panel of weights */
+    PANEL_VECTORS = PANEL / VF, /* 2, or 4 of NEON */
+    PIXELS = VF == 16 ? 12 : 6  /* with PANEL_VECTORS: 12 or 24 accumulators */
+};
+
+/* The order of a depth: channel blocks, kernel rows, taps, and in each a run of inputs. */
+typedef struct conv_depth {
+    int64_t blocks, block_stride;
+    int64_t rows, row_stride;
+    int64_t taps, tap_stride;
+    int64_t run;
+} conv_depth;
+
+typedef struct conv_tile {
+    const float *x[PIXELS];     /* first input of each position */
+    float *y[PIXELS];           /* its outputs: channels of the panel's first block */
+    const float *start[PIXELS]; /* what the sums start with, at the same channels: residual, or y
+                                   itself for a further part of the depth; NULL: nothing */
+    int64_t y_block, start_block;
+    const float *w;
+    const float *bias;                /* PANEL values; NULL: none, or it is in already */
+    const rlx_activation *activation; /* NULL: more of the depth is to come */
+} conv_tile;
+
+/* Sums are variables, not an array: gcc unrolls loops after it has decided what lives in memory.
+ * Pixel p has the sums a (the first vector of the panel), b, c and d. */
+/* clang-format off */
+#define EACH_PIXEL(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+/* clang-format on */
+
+/* One step of the depth for pixel p. */
+#define CONV_STEP_PIXEL(p)                            \
+    if (P > p) {                                      \
+        vf one = vf_set(x##p[i + k]);                 \
+        vf_add_product(&a##p, one, wide0);            \
+        if (V > 1) vf_add_product(&b##p, one, wide1); \
+        if (V > 2) vf_add_product(&c##p, one, wide2); \
+        if (V > 3) vf_add_product(&d##p, one, wide3); \
+    }
+#define CONV_STEP(step)                                                                 \
+    do {                                                                                \
+        enum { k = step };                                                              \
+        vf wide0 = vf_load(w + k * PANEL), wide1 = wide0, wide2 = wide0, wide3 = wide0; \
+        if (V > 1) wide1 = vf_load(w + k * PANEL + VF);                                 \
+        if (V > 2) wide2 = vf_load(w + k * PANEL + 2 * VF);                             \
+        if (V > 3) wide3 = vf_load(w + k * PANEL + 3 * VF);                             \
+        EACH_PIXEL(CONV_STEP_PIXEL)                                                     \
+        (void)wide1, (void)wide2, (void)wide3;                                          \
+    } while (0);
+
+/* The bias is in; then what was there before, then the activation. */
+VEC_INLINE void conv_store(const conv_tile *tile, int p, int v, vf sum) {
+    int64_t block = (int64_t)v * VF / BLOCK, lane = (int64_t)v * VF % BLOCK;
+    if (tile->start[p] != NULL) sum += vf_load(tile->start[p] + block * tile->start_block + lane);
+    if (tile->activation != NULL) sum = vf_activation(tile->activation, sum);
+    vf_store(tile->y[p] + block * tile->y_block + lane, sum);
+}
+
+/* P positions x V vectors of channels; both constants, so that all of this is straight code. */
+VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, const int P,
+                              const int V) {
+    const float *w = tile->w;
+    vf a0 = {0}, b0 = a0, c0 = a0, d0 = a0;
+    if (tile->bias != NULL) {
+        a0 = vf_load(tile->bias);
+        if (V > 1) b0 = vf_load(tile->bias + VF);
+        if (V > 2) c0 = vf_load(tile->bias + 2 * VF);
+        if (V > 3) d0 = vf_load(tile->bias + 3 * VF);
+    }
+    vf a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0, a7 = a0, a8 = a0, a9 = a0, a10 = a0,
+       a11 = a0, b1 = b0, b2 = b0, b3 = b0, b4 = b0, b5 = b0, b6 = b0, b7 = b0, b8 = b0, b9 = b0,
+       b10 = b0, b11 = b0, c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0, c7 = c0, c8 = c0,
+       c9 = c0, c10 = c0, c11 = c0, d1 = d0, d2 = d0, d3 = d0, d4 = d0, d5 = d0, d6 = d0, d7 = d0,
+       d8 = d0, d9 = d0, d10 = d0, d11 = d0;
+    int64_t runs = depth->blocks * depth->rows * depth->taps, tap = 0, row = 0;
+    int64_t row_step = depth->row_stride - depth->taps * depth->tap_stride;
+    int64_t block_step = depth->block_stride - depth->rows * depth->row_stride;
+    bool is_point = depth->rows == 1 && depth->taps == 1;
+#define CONV_AIM(p) const float *x##p = tile->x[P > p ? p : 0];
+#define CONV_MOVE(p) \
+    if (P > p) x##p += step;
+    EACH_PIXEL(CONV_AIM)
+    for (; runs > 0; runs--) {
+        int64_t i = 0, step = depth->tap_stride;
+        if (is_point) { /* what the next tile needs is on its way */
+            __builtin_prefetch(x0 + P * BLOCK);
+            if (P > 2) __builtin_prefetch(x0 + P * BLOCK + 16);
+            if (P > 4) __builtin_prefetch(x0 + P * BLOCK + 32);
+        }
+        for (; i + 4 <= depth->run; i += 4) {
+            CONV_STEP(0) CONV_STEP(1) CONV_STEP(2) CONV_STEP(3);
+            w += 4 * PANEL;
+        }
+        for (; i < depth->run; i++) {
+            CONV_STEP(0);
+            w += PANEL;
+        }
+        if (++tap == depth->taps) {
+            tap = 0, step += row_step;
+            if (++row == depth->rows) row = 0, step += block_step;
+        }
+        EACH_PIXEL(CONV_MOVE)
+    }
+#define CONV_STORE(p)                            \
+    if (P > p) {                                 \
+        conv_store(tile, p, 0, a##p);            \
+        if (V > 1) conv_store(tile, p, 1, b##p); \
+        if (V > 2) conv_store(tile, p, 2, c##p); \
+        if (V > 3) conv_store(tile, p, 3, d##p); \
+    }
+    EACH_PIXEL(CONV_STORE)
+}
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Block channels: convolutions whose target has kernels for it get activations with channels in
+ * blocks, [N][C / b][spatial..][b], and so do the pools, reductions, concats and elementwise ops
+ * between them. Blocks are an ordinary axis: the pass writes plain nodes on values of one more
+ * axis, so views, concats in place and every kernel but those of conv and pools know nothing of it.
+ * One walk in node order: a node is turned when its inputs are in blocks already, or, of a conv,
+ * when what it gains is more than the conversions cost. Whoever still wants the plain value gets it
+ * from a conversion behind the node; those that nobody wants are removed at the end. Inputs,
+ * outputs and states stay plain. */
+#include "compile/compile.h"
+#include "ir/infer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct blocker {
+    rlx_pass_context *context;
+    rlx_graph *graph;
+    int64_t block;
+    uint32_t at;           /* the node under way, in the list of the main block */
+    uint32_t count;        /* values there were at the start */
+    rlx_value_id *blocked; /* per value: the same in blocks; RLX_NONE: there is none */
+    uint8_t *feeds_conv;   /* per value: a conv takes it as x or residual */
+} blocker;
+
+static const rlx_type *type_of(const blocker *self, rlx_value_id value) {
+    return &self->graph->values.items[value].type;
+}
+
+static rlx_value_id twin(const blocker *self, rlx_value_id value) {
+    return value < self->count ? self->blocked[value] : RLX_NONE;
+}
+
+static int64_t blocks_of(const blocker *self, int64_t channels) {
+    return channels / self->block + (channels % self->block != 0);
+}
+
+static bool is_exact(const rlx_type *type) {
+    for (uint32_t i = 0; i < type->shape.rank; i++) {
+        if (type->extents[i] != RLX_NONE || type->shape.dims[i] <= 0) return false;
+    }
+    return true;
+}
+
+/* f32 [N][C] and one or two spatial axes, none empty, all known. */
+static bool is_image(const blocker *self, rlx_value_id value) {
+    const rlx_type *type = type_of(self, value);
+    return type->dtype == RLX_DTYPE_F32 && type->layout == RLX_LAYOUT_PLAIN &&
+           (type->shape.rank == 3 || type->shape.rank == 4) && is_exact(type);
+}
+
+static bool has_whole_blocks(const blocker *self, rlx_value_id value) {
+    return type_of(self, value)->shape.dims[1] % self->block == 0;
+}
+
+/* A node right before the one under way. `out_value` may be one of the inputs. */
+static rlx_status put(blocker *self, rlx_op op, const void *attrs, const rlx_value_id *inputs,
+                      uint32_t input_count, const char *name, rlx_value_id *out_value) {
+    rlx_value_id value;
+    rlx_node_id node;
+    RLX_TRY(rlx_graph_new_value(self->graph, name, RLX_VALUE_TEMPORARY, &value));
+    RLX_TRY(rlx_graph_insert_node(self->graph, 0, self->at++, op, attrs, inputs, input_count,
+                                  &value, 1, &node));
+    *out_value = value;
+    return RLX_OK;
+}
+
+static rlx_status put_reshape(blocker *self, rlx_value_id value, const int64_t *dims, uint32_t rank,
+                              rlx_value_id *out_value) {
+    rlx_reshape_attrs attrs = {.shape = {.count = rank}};
+    memcpy(attrs.shape.items, dims, rank * sizeof *dims);
+    return put(self, RLX_OP_RESHAPE, &attrs, &value, 1, NULL, out_value);
+}
+
+/* Zeros up to a whole number of blocks. */
+static rlx_status put_padding(blocker *self, rlx_value_id *value) {
+    const rlx_shape shape = type_of(self, *value)->shape;
+    rlx_pad_attrs attrs = {.pads = {.count = 2 * shape.rank}};
+    attrs.pads.items[shape.rank + 1] = blocks_of(self, shape.dims[1]) * self->block - shape.dims[1];
+    if (attrs.pads.items[shape.rank + 1] == 0) return RLX_OK;
+    return put(self, RLX_OP_PAD, &attrs, value, 1, NULL, value);
+}
+
+/* The value in blocks; converts it unless that was done before. */
+static rlx_status to_blocks(blocker *self, rlx_value_id value, rlx_value_id *out_value) {
+    const rlx_shape shape = type_of(self, value)->shape;
+    int64_t dims[RLX_MAX_RANK] = {shape.dims[0], blocks_of(self, shape.dims[1]), self->block};
+    rlx_transpose_attrs order = {.perm = {shape.rank + 1, {0, 1}}};
+    rlx_value_id now = value;
+    if (twin(self, value) != RLX_NONE) {
+        *out_value = twin(self, value);
+        return RLX_OK;
+    }
+    for (uint32_t i = 2; i < shape.rank; i++) {
+        dims[i + 1] = shape.dims[i];
+        order.perm.items[i] = i + 1;
+    }
+    order.perm.items[shape.rank] = 2;
+    RLX_TRY(put_padding(self, &now));
+    RLX_TRY(put_reshape(self, now, dims, shape.rank + 1, &now));
+    RLX_TRY(put(self, RLX_OP_TRANSPOSE, &order, &now, 1, NULL, &now));
+    RLX_TRY(put(self, RLX_OP_COPY, NULL, &now, 1, NULL, out_value));
+    if (value < self->count) self->blocked[value] = *out_value;
+    return RLX_OK;
+}
+
+/* The node under way is no more; `op` on `input` makes its output from now on. */
+static rlx_status take_over(blocker *self, rlx_node_id node, rlx_op op, const void *attrs,
+                            rlx_value_id input) {
+    rlx_value_id output = self->graph->nodes.items[node].outputs[0];
+    rlx_node_id made;
+    self->graph->nodes.items[node].is_dead = true;
+    return rlx_graph_insert_node(self->graph, 0, self->at++, op, attrs, &input, 1, &output, 1,
+                                 &made);
+}
+
+/* `blocked` holds the output of the node under way: whoever wants it plain gets it from there. */
+static rlx_status replace(blocker *self, rlx_node_id node, rlx_value_id blocked) {
+    rlx_value_id output = self->graph->nodes.items[node].outputs[0], now = blocked;
+    const rlx_shape shape = type_of(self, output)->shape;
+    int64_t dims[RLX_MAX_RANK];
+    rlx_transpose_attrs order = {.perm = {shape.rank + 1, {0, 1, shape.rank}}};
+    rlx_reshape_attrs whole = {.shape = {.count = shape.rank}};
+    memcpy(dims, shape.dims, sizeof dims);
+    dims[1] = blocks_of(self, shape.dims[1]) * self->block;
+    memcpy(whole.shape.items, dims, shape.rank * sizeof *dims);
+    for (uint32_t i = 2; i < shape.rank; i++)
+        order.perm.items[i + 1] = i;
+    RLX_TRY(put(self, RLX_OP_TRANSPOSE, &order, &now, 1, NULL, &now));
+    if (output < self->count) self->blocked[output] = blocked;
+    if (dims[1] == shape.dims[1]) return take_over(self, node, RLX_OP_RESHAPE, &whole, now);
+    rlx_slice_attrs slice = {.axes = {1, {1}}, .starts = {1, {0}}, .ends = {1, {shape.dims[1]}}};
+    RLX_TRY(put_reshape(self, now, dims, shape.rank, &now));
+    return take_over(self, node, RLX_OP_SLICE, &slice, now);
+}
+
+/* The name of the node's output with a mark, for profiles; NULL where that name is taken. */
+static const char *name_of(const blocker *self, rlx_node_id node, char *buffer, size_t bytes) {
+    rlx_value_id output = self->graph->nodes.items[node].outputs[0], found;
+    (void)snprintf(buffer, bytes, "%s.b", self->graph->values.items[output].name);
+    return rlx_graph_find(self->graph, buffer, &found) == RLX_OK ? NULL : buffer;
+}
+
+static rlx_status put_like(blocker *self, rlx_node_id node, const void *attrs,
+                           const rlx_value_id *inputs, uint32_t count) {
+    char name[96];
+    rlx_op op = self->graph->nodes.items[node].op;
+    rlx_value_id blocked = RLX_NONE;
+    RLX_TRY(put(self, op, attrs, inputs, count, name_of(self, node, name, sizeof name), &blocked));
+    return replace(self, node, blocked);
+}
+
+/* conv */
+
+typedef struct conv_facts {
+    rlx_value_id x, w, bias, residual, y;
+    int64_t groups, in, out; /* channels, of a group */
+    bool is_depthwise, is_first;
+} conv_facts;
+
+static rlx_value_id input_of(const rlx_node *node, uint32_t index) {
+    return index < node->input_count ? node->inputs[index] : RLX_NONE;
+}
+
+static bool has_known_conv(const blocker *self, const rlx_node *node, conv_facts *facts) {
+    const rlx_conv_attrs *attrs = node->attrs;
+    *facts = (conv_facts){.x = node->inputs[0],
+                          .w = node->inputs[1],
+                          .bias = input_of(node, 2),
+                          .residual = input_of(node, 3),
+                          .y = node->outputs[0],
+                          .groups = attrs->groups == 0 ? 1 : attrs->groups};
+    const rlx_type *w = type_of(self, facts->w);
+    if (attrs->channel_block != 0 || !is_image(self, facts->x) || !is_image(self, facts->y) ||
+        w->dtype != RLX_DTYPE_F32 || !is_exact(w)) {
+        return false;
+    }
+    if (facts->bias != RLX_NONE && type_of(self, facts->bias)->dtype != RLX_DTYPE_F32) return false;
+    facts->in = w->shape.dims[1];
+    facts->out = w->shape.dims[0] / facts->groups;
+    facts->is_depthwise = facts->groups > 1 && facts->in == 1 && facts->out == 1;
+    facts->is_first = facts->groups == 1 && facts->in < self->block;
+    return true;
+}
+
+/* Groups of whole blocks and panels, or of one channel; not far fewer outputs than a block has. */
+static bool is_conv_for_blocks(const blocker *self, const conv_facts *facts) {
+    if (facts->is_depthwise) return facts->groups >= self->block;
+    if (2 * facts->out < self->block) return false;
+    return facts->groups == 1 ||
+           (facts->in % self->block == 0 && facts->out % (2 * self->block) == 0);
+}
+
+static double bytes_of(const blocker *self, rlx_value_id value) {
+    uint64_t bytes = 0;
+    if (value == RLX_NONE || rlx_type_bytes(type_of(self, value), &bytes) != RLX_OK) return 0;
+    return (double)bytes;
+}
+
+/* Plain convolutions run on scalar C, at a tenth of the speed of those in blocks: the gain is nine
+ * times what the conv takes. A conversion reads and writes; the output's is counted unless a conv
+ * takes it. */
+static bool is_worth(const blocker *self, const conv_facts *facts) {
+    const rlx_target *target = self->context->target;
+    const rlx_shape *w = &type_of(self, facts->w)->shape;
+    double moved = 0, flops = bytes_of(self, facts->y) / 2;
+    if (twin(self, facts->x) != RLX_NONE) return true;
+    for (uint32_t i = 1; i < w->rank; i++)
+        flops *= (double)w->dims[i];
+    if (!self->feeds_conv[facts->y]) moved += bytes_of(self, facts->y);
+    if (!facts->is_first) moved += bytes_of(self, facts->x);
+    if (facts->residual != RLX_NONE && twin(self, facts->residual) == RLX_NONE) {
+        moved += bytes_of(self, facts->residual);
+    }
+    return 9 * flops / (double)target->flops_per_second >
+           2 * moved / (double)target->bytes_per_second;
+}
+
+static rlx_status visit_conv(blocker *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    rlx_conv_attrs attrs = *(const rlx_conv_attrs *)node->attrs;
+    conv_facts facts;
+    if (!has_known_conv(self, node, &facts) || !is_conv_for_blocks(self, &facts) ||
+        !is_worth(self, &facts)) {
+        return RLX_OK;
+    }
+    rlx_value_id inputs[4] = {facts.x, facts.w, facts.bias, facts.residual};
+    uint32_t count = node->input_count;
+    attrs.channel_block = self->block;
+    if (!facts.is_first) RLX_TRY(to_blocks(self, facts.x, &inputs[0]));
+    if (facts.residual != RLX_NONE) RLX_TRY(to_blocks(self, facts.residual, &inputs[3]));
+    return put_like(self, id, &attrs, inputs, count);
+}
+
+/* pools and reductions over all spatial axes */
+
+static rlx_status visit_pool(blocker *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    rlx_pool_attrs attrs = *(const rlx_pool_attrs *)node->attrs;
+    rlx_value_id x = twin(self, node->inputs[0]);
+    if (x == RLX_NONE || !is_image(self, node->outputs[0])) return RLX_OK;
+    if (node->output_count > 1 && node->outputs[1] != RLX_NONE) return RLX_OK;
+    attrs.is_blocked = true;
+    return put_like(self, id, &attrs, &x, 1);
+}
+
+static bool is_spatial(const rlx_ints *axes, uint32_t rank) {
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < axes->count; i++) {
+        int64_t axis = axes->items[i] < 0 ? axes->items[i] + rank : axes->items[i];
+        if (axis < 2 || axis >= rank) return false;
+        seen |= 1u << axis;
+    }
+    return seen == (1u << rank) - 4;
+}
+
+/* What is left is one number per channel, in order. */
+static rlx_status visit_reduce(blocker *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    rlx_reduce_attrs attrs = *(const rlx_reduce_attrs *)node->attrs;
+    rlx_value_id x = twin(self, node->inputs[0]), y = node->outputs[0];
+    rlx_reshape_attrs whole = {.shape = {.count = type_of(self, y)->shape.rank}};
+    if (x == RLX_NONE || !has_whole_blocks(self, node->inputs[0])) return RLX_OK;
+    if (!is_spatial(&attrs.axes, type_of(self, node->inputs[0])->shape.rank)) return RLX_OK;
+    for (uint32_t i = 0; i < attrs.axes.count; i++) {
+        if (attrs.axes.items[i] < 0) attrs.axes.items[i]--;
+    }
+    memcpy(whole.shape.items, type_of(self, y)->shape.dims,
+           whole.shape.count * sizeof *whole.shape.items);
+    RLX_TRY(put(self, node->op, &attrs, &x, 1, NULL, &x));
+    return take_over(self, id, RLX_OP_RESHAPE, &whole, x);
+}
+
+/* concat and elementwise */
+
+/* Of the operands that have the whole shape, more bytes are in blocks than are not. */
+static bool has_most_in_blocks(const blocker *self, const rlx_node *node, bool is_any_shape) {
+    const rlx_shape *whole = &type_of(self, node->outputs[0])->shape;
+    double in = 0, out = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        rlx_value_id input = node->inputs[i];
+        if (input == RLX_NONE) continue;
+        if (!is_any_shape && !rlx_shape_equal(&type_of(self, input)->shape, whole)) continue;
+        *(twin(self, input) != RLX_NONE ? &in : &out) += bytes_of(self, input);
+    }
+    return in > out;
+}
+
+static rlx_status blocked_inputs(blocker *self, rlx_node_id id, rlx_value_id **out_inputs) {
+    uint32_t count = self->graph->nodes.items[id].input_count;
+    return rlx_scratch_array(self->context->scratch, count, sizeof **out_inputs,
+                             (void **)out_inputs);
+}
+
+static rlx_status visit_concat(blocker *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    rlx_axis_attrs attrs = *(const rlx_axis_attrs *)node->attrs;
+    rlx_value_id *inputs = NULL;
+    uint32_t count = node->input_count;
+    if (!is_image(self, node->outputs[0])) return RLX_OK;
+    if (attrs.axis < 0) attrs.axis += type_of(self, node->outputs[0])->shape.rank;
+    if (attrs.axis != 1 || !has_most_in_blocks(self, node, true)) return RLX_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_image(self, node->inputs[i]) || !has_whole_blocks(self, node->inputs[i])) {
+            return RLX_OK;
+        }
+    }
+    RLX_TRY(blocked_inputs(self, id, &inputs));
+    for (uint32_t i = 0; i < count; i++)
+        RLX_TRY(to_blocks(self, self->graph->nodes.items[id].inputs[i], &inputs[i]));
+    return put_like(self, id, &attrs, inputs, count);
+}
+
+/* How an operand that is broadcast looks beside values in blocks: channels, if it has them, become
+ * blocks and lanes, which is the same order where nothing lies behind them. */
+static bool broadcast_dims(const blocker *self, rlx_value_id input, const rlx_shape *whole,
+                           int64_t *dims) {
+    const rlx_shape *shape = &type_of(self, input)->shape;
+    uint32_t missing = whole->rank - shape->rank;
+    bool is_inner = false; /* an axis behind the channels is more than 1 wide */
+    if (shape->rank > whole->rank || !is_exact(type_of(self, input))) return false;
+    for (uint32_t i = 0; i < whole->rank; i++) {
+        dims[i] = i < missing ? 1 : shape->dims[i - missing];
+        if (dims[i] != 1 && dims[i] != whole->dims[i]) return false;
+        if (i > 1 && dims[i] != 1) is_inner = true;
+    }
+    dims[whole->rank] = 1;
+    if (dims[1] == 1) return true;
+    dims[whole->rank] = self->block;
+    dims[1] /= self->block;
+    return !is_inner;
+}
+
+static bool is_elementwise_for_blocks(const blocker *self, const rlx_node *node) {
+    const rlx_shape *whole = &type_of(self, node->outputs[0])->shape;
+    int64_t dims[RLX_MAX_RANK + 1];
+    if (node->output_count != 1 || !is_image(self, node->outputs[0])) return false;
+    if (!has_whole_blocks(self, node->outputs[0]) || !has_most_in_blocks(self, node, false)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        rlx_value_id input = node->inputs[i];
+        if (input == RLX_NONE) continue;
+        if (type_of(self, input)->dtype != RLX_DTYPE_F32) return false;
+        if (rlx_shape_equal(&type_of(self, input)->shape, whole)) continue;
+        if (!broadcast_dims(self, input, whole, dims)) return false;
+    }
+    return true;
+}
+
+static rlx_status visit_elementwise(blocker *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    rlx_value_id *inputs = NULL;
+    uint32_t count = node->input_count;
+    int64_t dims[RLX_MAX_RANK + 1];
+    if (!is_elementwise_for_blocks(self, node)) return RLX_OK;
+    const rlx_shape whole = type_of(self, node->outputs[0])->shape;
+    RLX_TRY(blocked_inputs(self, id, &inputs));
+    for (uint32_t i = 0; i < count; i++) {
+        rlx_value_id input = self->graph->nodes.items[id].inputs[i];
+        inputs[i] = input;
+        if (input == RLX_NONE || type_of(self, input)->shape.rank == 0) continue;
+        if (rlx_shape_equal(&type_of(self, input)->shape, &whole)) {
+            RLX_TRY(to_blocks(self, input, &inputs[i]));
+        } else if (broadcast_dims(self, input, &whole, dims)) {
+            RLX_TRY(put_reshape(self, input, dims, whole.rank + 1, &inputs[i]));
+        }
+    }
+    return put_like(self, id, self->graph->nodes.items[id].attrs, inputs, count);
+}
+
+static rlx_status visit(blocker *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    if (node->op == RLX_OP_CONV) return visit_conv(self, id);
+    if (node->op == RLX_OP_MAX_POOL || node->op == RLX_OP_AVERAGE_POOL) return visit_pool(self, id);
+    if (node->op >= RLX_OP_REDUCE_SUM && node->op <= RLX_OP_REDUCE_SUM_SQUARE) {
+        return visit_reduce(self, id);
+    }
+    if (node->op == RLX_OP_CONCAT) return visit_concat(self, id);
+    if ((rlx_op_info_of(node->op)->flags & RLX_OPF_ELEMENTWISE) != 0) {
+        return visit_elementwise(self, id);
+    }
+    return RLX_OK;
+}
+
+rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
+    rlx_graph *graph = context->graph;
+    blocker self = {.context = context, .graph = graph, .count = graph->values.count};
+    if (context->target == NULL || context->target->channel_block == 0) return RLX_OK;
+    if (!rlx_pass_is_on(context->options, "pack_weights")) return RLX_OK; /* kernels want panels */
+    self.block = context->target->channel_block;
+    RLX_TRY(rlx_scratch_array(context->scratch, self.count + 1u, sizeof *self.blocked,
+                              (void **)&self.blocked));
+    RLX_TRY(rlx_scratch_array(context->scratch, self.count + 1u, 1, (void **)&self.feeds_conv));
+    for (uint32_t v = 0; v < self.count; v++)
+        self.blocked[v] = RLX_NONE;
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const rlx_node *node = &graph->nodes.items[n];
+        if (node->is_dead || node->op != RLX_OP_CONV) continue;
+        self.feeds_conv[node->inputs[0]] = 1;
+        if (input_of(node, 3) != RLX_NONE) self.feeds_conv[node->inputs[3]] = 1;
+    }
+    for (; self.at < graph->blocks.items[0].nodes.count; self.at++) {
+        rlx_node_id node = graph->blocks.items[0].nodes.items[self.at];
+        if (graph->nodes.items[node].is_dead || graph->nodes.items[node].output_count == 0 ||
+            graph->nodes.items[node].outputs[0] == RLX_NONE) {
+            continue;
+        }
+        RLX_TRY(visit(&self, node));
+    }
+    return rlx_pass_remove_dead(context);
+}

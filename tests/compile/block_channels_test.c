@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pass that puts channels into blocks, with a target that has blocks of 8 or 16 and runs scalar
+ * C: what is turned, what stays plain, and the same results. */
+#include "backend/cpu/cpu.h"
+#include "compile/compile.h"
+#include "support/support.h"
+
+#include <rlx/exec.h>
+#include <rlx/program.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { OUTPUTS = 3, LARGEST = 24 * 81 };
+
+/* A first layer, a pool, pointwise, depthwise and dense convolutions, a residual, a chain with a
+ * factor per channel, a concat, channels that fill no block, and a global mean. */
+static const char small_net[] =
+    "rlx 1\n"
+    "input x : f32[1, 3, 33, 35]\n"
+    "param w1 : f32[64, 3, 7, 7] = seeded(1, 0.1)\n"
+    "param b1 : f32[64] = seeded(2, 0.1)\n"
+    "param w2 : f32[32, 64, 1, 1] = seeded(3, 0.1)\n"
+    "param w3 : f32[32, 1, 3, 3] = seeded(4, 0.3)\n"
+    "param w4 : f32[64, 32, 3, 3] = seeded(5, 0.05)\n"
+    "param w5 : f32[24, 64, 3, 3] = seeded(6, 0.05)\n"
+    "param s : f32[64, 1, 1] = seeded(7, 1)\n"
+    "param w6 : f32[12, 96, 1, 1] = seeded(8, 0.1)\n"
+    "c1 = conv(x, w1, b1) strides=[2, 2] pads=[3, 3, 3, 3] activation=relu\n"
+    "p1 = max_pool(c1) kernel=[3, 3] strides=[2, 2] pads=[1, 1, 1, 1]\n"
+    "c2 = conv(p1, w2) activation=relu\n"
+    "c3 = conv(c2, w3) pads=[1, 1, 1, 1] groups=32\n"
+    "c4 = conv(c3, w4) pads=[1, 1, 1, 1]\n"
+    "c5 = add(c4, p1)\n"
+    "m = mul(c5, s)\n"
+    "si = silu(m)\n"
+    "cc = concat(si, c3) axis=1\n"
+    "c7 = conv(cc, w6) activation=sigmoid\n"
+    "c8 = conv(si, w5) pads=[1, 1, 1, 1]\n"
+    "g = reduce_mean(si) axes=[2, 3]\n"
+    "output c7\noutput c8\noutput g\n";
+
+static rlx_plan *plan_of(const char *text, uint32_t block, const char *left_out) {
+    rlx_graph *graph = NULL;
+    rlx_plan *plan = NULL;
+    rlx_compile_options options = {.size = sizeof options};
+    rlx_target target = rlx_cpu_target(rlx_cpu_find_level("cpu:scalar"), 2);
+    target.channel_block = block;
+    for (uint32_t i = 0; left_out != NULL && i < rlx_pass_count(); i++) {
+        if (strcmp(rlx_pass_name(i), left_out) == 0) options.disabled_passes |= 1u << i;
+    }
+    assert_ok(rlx_graph_parse(NULL, text, strlen(text), &graph));
+    assert_ok(rlx_compile(graph, &target, &options, NULL, &plan));
+    rlx_graph_destroy(graph);
+    assert_ok(rlx_plan_verify(plan));
+    return plan;
+}
+
+static void run(rlx_plan *plan, float out[OUTPUTS][LARGEST]) {
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    static float x[3 * 33 * 35];
+    uint64_t got;
+    for (int i = 0; i < 3 * 33 * 35; i++)
+        x[i] = (float)(i % 23) * 0.1f - 1;
+    assert_ok(rlx_device_open("cpu:scalar", NULL, &device));
+    assert_ok(rlx_program_create(device, plan, NULL, &program)); /* takes the plan over */
+    assert_ok(rlx_exec_create(program, NULL, &exec));
+    assert_ok(rlx_exec_set_input_f32(exec, 0, 0, x, 3 * 33 * 35));
+    assert_ok(rlx_exec_run(exec, 0));
+    for (uint32_t i = 0; i < OUTPUTS; i++)
+        assert_ok(rlx_exec_read_output_f32(exec, 0, i, out[i], LARGEST, &got));
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_device_release(device);
+}
+
+static uint32_t count_blocked(const rlx_plan *plan, uint32_t *out_convs) {
+    uint32_t blocked = 0;
+    *out_convs = 0;
+    for (uint32_t i = plan->prepare_count; i < plan->steps.count; i++) {
+        const rlx_plan_step *step = &plan->steps.items[i];
+        if (step->op != RLX_OP_CONV) continue;
+        ++*out_convs;
+        blocked += ((const rlx_conv_attrs *)step->attrs)->channel_block != 0;
+    }
+    return blocked;
+}
+
+static void results_are_those_of_plain_channels(void **state) {
+    static float plain[OUTPUTS][LARGEST], blocked[OUTPUTS][LARGEST];
+    static const uint32_t counts[OUTPUTS] = {12 * 81, 24 * 81, 64};
+    (void)state;
+    run(plan_of(small_net, 8, "block_channels"), plain);
+    for (uint32_t block = 8; block <= 16; block += 8) {
+        run(plan_of(small_net, block, NULL), blocked);
+        for (uint32_t i = 0; i < OUTPUTS; i++) {
+            for (uint32_t k = 0; k < counts[i]; k++) {
+                assert_true(fabsf(plain[i][k] - blocked[i][k]) <= 1e-4f * (1 + fabsf(plain[i][k])));
+            }
+        }
+    }
+}
+
+static void every_conv_between_convs_gets_blocks(void **state) {
+    uint32_t convs;
+    (void)state;
+    rlx_plan *plan = plan_of(small_net, 8, NULL);
+    assert_int_equal(count_blocked(plan, &convs), 6);
+    assert_int_equal(convs, 6);
+    rlx_plan_destroy(plan);
+}
+
+static void without_packed_weights_channels_stay_plain(void **state) {
+    uint32_t convs;
+    (void)state;
+    rlx_plan *plan = plan_of(small_net, 8, "pack_weights");
+    assert_int_equal(count_blocked(plan, &convs), 0);
+    rlx_plan_destroy(plan);
+}
+
+static void a_target_without_such_kernels_keeps_plain_channels(void **state) {
+    uint32_t convs;
+    (void)state;
+    rlx_plan *plan = plan_of(small_net, 0, NULL);
+    assert_int_equal(count_blocked(plan, &convs), 0);
+    rlx_plan_destroy(plan);
+}
+
+/* One product per output: conversions would cost more than the conv. */
+static void a_conv_that_hardly_computes_stays_plain(void **state) {
+    static const char text[] = "rlx 1\ninput x : f32[1, 16, 64, 64]\n"
+                               "param w : f32[16, 1, 1, 1] = seeded(1, 0.1)\n"
+                               "y = conv(x, w) groups=16\noutput y\n";
+    uint32_t convs;
+    (void)state;
+    rlx_target target = rlx_cpu_target(rlx_cpu_find_level("cpu:scalar"), 1);
+    rlx_graph *graph = NULL;
+    rlx_plan *plan = NULL;
+    target.channel_block = 8;
+    target.flops_per_second = 40000000000u;
+    target.bytes_per_second = 8000000000u;
+    assert_ok(rlx_graph_parse(NULL, text, strlen(text), &graph));
+    assert_ok(rlx_compile(graph, &target, NULL, NULL, &plan));
+    assert_int_equal(count_blocked(plan, &convs), 0);
+    assert_int_equal(convs, 1);
+    rlx_plan_destroy(plan);
+    rlx_graph_destroy(graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_are_those_of_plain_channels),
+        cmocka_unit_test(every_conv_between_convs_gets_blocks),
+        cmocka_unit_test(without_packed_weights_channels_stay_plain),
+        cmocka_unit_test(a_target_without_such_kernels_keeps_plain_channels),
+        cmocka_unit_test(a_conv_that_hardly_computes_stays_plain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

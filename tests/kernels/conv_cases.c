@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions with channels in blocks of 8 or 16, as the compiler writes them, and plain ones. */
+#include "kernels/families.h"
+
+#include <stdio.h>
+
+typedef struct conv_case {
+    int64_t block, batch, groups, in, out; /* channels per group */
+    int64_t height, width, kh, kw, sh, sw, dh, dw, pads[4];
+} conv_case;
+
+static conv_case pick_case(uint32_t index) {
+    conv_case c = {.block = index % 2 == 0 ? 8 : 16, .batch = kernel_pick(index, 0, 1, 2)};
+    c.groups = kernel_pick(index, 1, 0, 3) == 0 ? kernel_pick(index, 2, 2, 3) : 1;
+    if (index % 6 == 0) { /* depthwise */
+        c.groups = kernel_pick(index, 2, 2, 40);
+        c.in = c.out = 1;
+    } else {
+        c.in = c.groups > 1 ? c.block * kernel_pick(index, 3, 1, 2) : kernel_pick(index, 3, 1, 70);
+        c.out = c.groups > 1 ? 2 * c.block : kernel_pick(index, 4, 1, 70);
+    }
+    c.kh = kernel_pick(index, 5, 1, 3), c.kw = kernel_pick(index, 6, 1, 4);
+    c.sh = kernel_pick(index, 7, 1, 2), c.sw = kernel_pick(index, 8, 1, 2);
+    c.dh = kernel_pick(index, 9, 1, 2), c.dw = kernel_pick(index, 10, 1, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        c.pads[i] = kernel_pick(index, 11 + i, 0, 2);
+    if (index % 5 == 0) {
+        c.kh = c.kw = c.dh = c.dw = 1;
+        c.pads[0] = c.pads[1] = c.pads[2] = c.pads[3] = 0;
+    }
+    c.height = (c.kh - 1) * c.dh + kernel_pick(index, 15, 1, 12);
+    c.width = (c.kw - 1) * c.dw + kernel_pick(index, 16, 1, index % 7 == 0 ? 150 : 20);
+    return c;
+}
+
+static int write_attrs(const conv_case *c, uint32_t index, char *text, size_t bytes) {
+    static const char *const activations[] = {
+        "", " activation=relu", " activation=silu",
+        " activation=clip activation_alpha=-0.5 activation_beta=0.75"};
+    return snprintf(text, bytes,
+                    "strides=[%d, %d] dilations=[%d, %d] pads=[%d, %d, %d, %d] groups=%d%s",
+                    (int)c->sh, (int)c->sw, (int)c->dh, (int)c->dw, (int)c->pads[0],
+                    (int)c->pads[1], (int)c->pads[2], (int)c->pads[3], (int)c->groups,
+                    activations[kernel_pick(index, 17, 0, 3)]);
+}
+
+static int64_t window(int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t pads) {
+    return (in + pads - (kernel - 1) * dilation - 1) / stride + 1;
+}
+
+static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
+    conv_case c = pick_case(index);
+    int b = (int)c.block;
+    char attrs[256], x[96];
+    bool is_first = c.groups == 1 && c.in < c.block;
+    const char *layout =
+        is_first ? (b == 8 ? "taps16" : "taps32") : (b == 8 ? "panels8x16" : "panels16x32");
+    int64_t oh = window(c.height, c.kh, c.sh, c.dh, c.pads[0] + c.pads[2]);
+    int64_t ow = window(c.width, c.kw, c.sw, c.dw, c.pads[1] + c.pads[3]);
+    int blocks = (int)((c.in * c.groups + b - 1) / b);
+    int out_blocks = (int)((c.out * c.groups + b - 1) / b);
+    (void)write_attrs(&c, index, attrs, sizeof attrs);
+    if (is_first || (index % 3 == 0 && c.groups == 1)) {
+        (void)snprintf(x, sizeof x, "f32[%d, %d, %d, %d]", (int)c.batch, (int)(c.in * c.groups),
+                       (int)c.height, (int)c.width);
+    } else {
+        (void)snprintf(x, sizeof x, "f32[%d, %d, %d, %d, %d]", (int)c.batch, blocks, (int)c.height,
+                       (int)c.width, b);
+    }
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput x : %s\ninput w : f32[%d, %d, %d, %d]\ninput b : f32[%d]\n"
+                   "input r : f32[%d, %d, %d, %d, %d]\np = pack(w) layout=%s\n"
+                   "y = conv(x, p, %s, %s) %s channel_block=%d\noutput y\n",
+                   x, (int)(c.out * c.groups), (int)c.in, (int)c.kh, (int)c.kw,
+                   (int)(c.out * c.groups), (int)c.batch, out_blocks, (int)oh, (int)ow, b, layout,
+                   index % 4 == 1 ? "_" : "b", index % 4 < 2 ? "_" : "r", attrs, b);
+}
+
+static const char *const timed[] = {
+    "rlx 1\ninput x : f32[1, 8, 56, 56, 8]\ninput w : f32[64, 64, 3, 3]\np = pack(w) "
+    "layout=panels8x16\ny = conv(x, p) pads=[1, 1, 1, 1] channel_block=8\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_conv = {"conv", 1e-4, 90, write_blocked, timed};
