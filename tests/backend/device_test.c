@@ -88,7 +88,7 @@ static void the_target_counts_operations(void **state) {
     rlx_tensor out = tensor_of(RLX_DTYPE_F32, (const int64_t[]){3, 7}, 2);
     rlx_target_query query = {RLX_OP_MATMUL, &attrs, in, &out, 2, 1};
     (void)state;
-    assert_ok(rlx_target_of_device(NULL, 2, &target));
+    assert_ok(rlx_target_of_device("cpu:scalar", 2, &target));
     rlx_target_choice choice = target.choose(&target, &query);
     assert_int_equal(choice.placement, RLX_PLACED_NATIVE);
     assert_int_equal(choice.flops, 2 * 3 * 7 * 5);

@@ -2,6 +2,7 @@
 /* In which layout each level's kernels want the weights of a step. One row per op that wants any;
  * an answer depends on the op, its attributes and the operand alone (plan/target.h). */
 #include "backend/cpu/table.h"
+#include "base/cpu.h"
 
 typedef struct wants_row {
     rlx_op op;
@@ -24,11 +25,28 @@ static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query
         in_layouts[1] = block == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
     } else if (groups == 1 || (w->dims[1] % block == 0 && w->dims[0] / groups % (2 * block) == 0)) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_PANELS8X16 : RLX_LAYOUT_PANELS16X32;
+/* b in panels as wide as two vectors, unless more than a quarter of it would be padding. */
+static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *query,
+                         rlx_layout *in_layouts) {
+    const rlx_matmul_attrs *attrs = query->attrs;
+    const rlx_tensor *a = &query->in[0], *b = &query->in[1];
+    bool is_float =
+        (a->dtype == RLX_DTYPE_F32 || a->dtype == RLX_DTYPE_F16 || a->dtype == RLX_DTYPE_BF16) &&
+        (b->dtype == RLX_DTYPE_F32 || b->dtype == RLX_DTYPE_F16 || b->dtype == RLX_DTYPE_BF16);
+    if ((level->flags & RLX_CPU_AVX2) == 0 || b->rank < 2 || !is_float) return;
+    int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)];
+    int64_t width = (level->flags & RLX_CPU_AVX512) != 0 ? 32 : 16;
+    if (n < 1 || width - 1 - (n - 1) % width > n / 4) return;
+    if (width == 32) {
+        in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS32 : RLX_LAYOUT_COLUMNS32;
+    } else {
+        in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS16 : RLX_LAYOUT_COLUMNS16;
     }
 }
 
 static const wants_row rows[] = {
     {RLX_OP_CONV, conv_wants},
+    {RLX_OP_MATMUL, matmul_wants},
     {RLX_OP_NONE, NULL},
 };
 

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matmul of f32, f16 and bf16 in f32: b in panels (packed weights) or in any strides, then packed
+ * block by block on the way. An item is a block of the output with all of k; its workspace holds a
+ * block of a, of b where b is not packed, and of sums where k has several blocks. With few rows of
+ * a there is nothing to pack, and an item is one panel. */
+#include "backend/cpu/vec/matmul_tile.h"
+#include "ir/dtype.h"
+
+enum {
+    DEPTH = 320,                 /* k in blocks: a panel's part stays in the first cache */
+    BLOCK_DEPTH = 256,           /* of weights in blocks */
+    BLOCK_ROWS = 96,             /* rows of a block at most: their part of a stays in the second */
+    BLOCK_COLUMNS = 512,         /* columns of a block at most */
+    THIN_ROWS = 3 * MATMUL_ROWS, /* as many rows are few */
+    SMALL_ROOM = 4096,           /* floats of workspace that fit the stack */
+    WANTED_ITEMS = 16,           /* large products have at least so many items */
+    LEAST_ITEM = 1 << 19,        /* but none is cut below so many multiply-adds */
+};
+
+/* clang-format off */
+#define TILE(name, kind, rows)                                                            \
+    static void name(const float *a, int64_t row, int64_t step, const uint8_t *b,         \
+                     int64_t depth, float *c, bool is_first) {                            \
+        if (rows <= 3)                                                                    \
+            matmul_few(rows < 3 ? rows : 3, rows == 1 ? 4 : 2, kind, a, row, step, b, depth, c, is_first);   \
+        else                                                                              \
+            matmul_tile(rows, kind, a, row, step, b, depth, c, is_first);                 \
+    }
+#define TILES_6(suffix, kind)                                                             \
+    TILE(tile_1_##suffix, kind, 1) TILE(tile_2_##suffix, kind, 2)                         \
+    TILE(tile_3_##suffix, kind, 3) TILE(tile_4_##suffix, kind, 4)                         \
+    TILE(tile_5_##suffix, kind, 5) TILE(tile_6_##suffix, kind, 6)
+#define NAMES_6(suffix) NULL, tile_1_##suffix, tile_2_##suffix, tile_3_##suffix,          \
+    tile_4_##suffix, tile_5_##suffix, tile_6_##suffix
+#if RLX_VEC_BYTES == 64
+#define TILES(suffix, kind) TILES_6(suffix, kind)                                         \
+    TILE(tile_7_##suffix, kind, 7) TILE(tile_8_##suffix, kind, 8)                         \
+    TILE(tile_9_##suffix, kind, 9) TILE(tile_10_##suffix, kind, 10)                       \
+    TILE(tile_11_##suffix, kind, 11) TILE(tile_12_##suffix, kind, 12)
+#define NAMES(suffix) NAMES_6(suffix), tile_7_##suffix, tile_8_##suffix, tile_9_##suffix, \
+    tile_10_##suffix, tile_11_##suffix, tile_12_##suffix
+#else
+#define TILES TILES_6
+#define NAMES NAMES_6
+#endif
+TILES(f32, PANEL_F32)
+TILES(f16, PANEL_F16)
+TILES(bf16, PANEL_BF16)
+static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
+    {NAMES(f32)}, {NAMES(f16)}, {NAMES(bf16)}};
+/* clang-format on */
+
+static matmul_kind kind_of(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F16 ? PANEL_F16 : dtype == RLX_DTYPE_BF16 ? PANEL_BF16 : PANEL_F32;
+}
+
+/* Equal parts of a whole: part `index` begins at whole * index / count. */
+static int64_t part_start(int64_t whole, int64_t count, int64_t index) {
+    return whole / count * index + matmul_least(index, whole % count);
+}
+
+/* How the output of one batch is cut: from shapes alone. */
+typedef struct cut {
+    int64_t row_blocks, column_blocks; /* columns are counted in panels */
+    int64_t rows, panels;              /* of the largest block */
+    int64_t depth_blocks;
+    bool is_thin;
+} cut;
+
+static int64_t block_cost(const matmul *mm, int64_t rows, int64_t panels) {
+    return rlx_ref_cost(rlx_ref_cost(rows, panels * MATMUL_COLUMNS), mm->k);
+}
+
+static bool is_packed(const matmul *mm) {
+    return mm->b->layout != RLX_LAYOUT_PLAIN;
+}
+
+/* f32 with k side by side: tiles read rows of a where they are. */
+static bool is_direct(const matmul *mm) {
+    return mm->a->dtype == RLX_DTYPE_F32 && mm->a_k == 1;
+}
+
+static bool is_in_blocks(const matmul *mm) {
+    return rlx_dtype_block_elements(mm->b->dtype) > 1;
+}
+
+/* Where block `index` of k begins: on a whole block of every block type. */
+static int64_t depth_start(const matmul *mm, int64_t blocks, int64_t index) {
+    if (is_in_blocks(mm)) return matmul_least(index * BLOCK_DEPTH, mm->k);
+    return part_start(mm->k, blocks, index);
+}
+
+static cut cut_of(const matmul *mm) {
+    int64_t panels = matmul_up(mm->n, MATMUL_COLUMNS);
+    cut by = {.depth_blocks = matmul_up(mm->k, is_in_blocks(mm) ? BLOCK_DEPTH : DEPTH)};
+    if (by.depth_blocks < 1) by.depth_blocks = 1;
+    by.is_thin = is_packed(mm) && mm->m <= THIN_ROWS && is_direct(mm);
+    if (by.is_thin) {
+        by.row_blocks = 1, by.rows = mm->m;
+        by.column_blocks = panels, by.panels = 1;
+        return by;
+    }
+    by.row_blocks = matmul_up(mm->m, is_packed(mm) ? BLOCK_ROWS : 2 * BLOCK_ROWS);
+    by.column_blocks = matmul_up(panels, BLOCK_COLUMNS / MATMUL_COLUMNS);
+    if (by.row_blocks < 1) by.row_blocks = 1;
+    if (by.column_blocks < 1) by.column_blocks = 1;
+    for (;;) {
+        by.rows = matmul_up(mm->m, by.row_blocks);
+        by.panels = matmul_up(panels, by.column_blocks);
+        if (by.row_blocks * by.column_blocks * mm->batches >= WANTED_ITEMS) break;
+        if (block_cost(mm, by.rows, by.panels) < 2 * LEAST_ITEM) break;
+        if (by.panels >= 8 || (by.panels > 1 && by.rows < 4 * MATMUL_ROWS)) {
+            by.column_blocks *= 2;
+        } else if (by.rows >= 2 * MATMUL_ROWS) {
+            by.row_blocks *= 2;
+        } else {
+            break;
+        }
+        by.column_blocks = matmul_least(by.column_blocks, panels);
+    }
+    return by;
+}
+
+/* Where the parts of a worker's workspace begin, in floats. Sizes grow with every dim, since a run
+ * may have smaller ones than the plan. */
+typedef struct room {
+    int64_t b, sums, all;
+} room;
+
+static room room_of(const matmul *mm) {
+    int64_t most_rows = is_packed(mm) ? BLOCK_ROWS : 2 * BLOCK_ROWS;
+    int64_t rows = matmul_least(mm->m, most_rows);
+    int64_t columns =
+        matmul_least(matmul_up(mm->n, MATMUL_COLUMNS) * MATMUL_COLUMNS, BLOCK_COLUMNS);
+    int64_t depth = matmul_least(mm->k, DEPTH);
+    room at = {.b = is_direct(mm) ? 0 : matmul_up(rows * depth, 16) * 16};
+    at.sums = at.b + (is_packed(mm) ? 0 : columns * depth);
+    at.all = at.sums + (mm->k > (is_in_blocks(mm) ? BLOCK_DEPTH : DEPTH) ? rows * columns : 0);
+    return at;
+}
+
+/* Tiles of a block's rows: `more` of them have a row more than the rest. */
+typedef struct tiling {
+    int64_t rows, count, least, more;
+} tiling;
+
+static tiling tiling_of(int64_t rows) {
+    int64_t count = matmul_up(rows, MATMUL_ROWS);
+    return (tiling){rows, count, rows / count, rows % count};
+}
+
+static int64_t tile_rows(const tiling *by, int64_t tile) {
+    return by->least + (tile < by->more);
+}
+
+#if defined(__AVX2__)
+/* Eight rows of eight, turned. */
+VEC_INLINE void turn8(__m256 *r) {
+    __m256 s[8];
+    for (int i = 0; i < 8; i += 4) {
+        __m256 t0 = _mm256_unpacklo_ps(r[i], r[i + 1]), t1 = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        __m256 t2 = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
+        __m256 t3 = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        s[i] = _mm256_shuffle_ps(t0, t2, 0x44), s[i + 1] = _mm256_shuffle_ps(t0, t2, 0xee);
+        s[i + 2] = _mm256_shuffle_ps(t1, t3, 0x44), s[i + 3] = _mm256_shuffle_ps(t1, t3, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x31);
+    }
+}
+
+/* Up to eight lines of `depth` numbers, `stride` apart, as eight columns of a panel; columns
+ * without a line are zero. Returns how many numbers of each line are done. */
+static int64_t turn_lines(const float *from, int64_t stride, int64_t lines, int64_t depth,
+                          float *to) {
+    int64_t j = 0;
+    for (; j + 8 <= depth; j += 8) {
+        __m256 r[8];
+        for (int i = 0; i < 8; i++)
+            r[i] = i < lines ? _mm256_loadu_ps(from + i * stride + j) : _mm256_setzero_ps();
+        turn8(r);
+        for (int i = 0; i < 8; i++)
+            _mm256_storeu_ps(to + (j + i) * MATMUL_COLUMNS, r[i]);
+    }
+    return j;
+}
+#else
+static int64_t turn_lines(const float *from, int64_t stride, int64_t lines, int64_t depth,
+                          float *to) {
+    (void)from, (void)stride, (void)lines, (void)depth, (void)to;
+    return 0;
+}
+#endif
+
+/* Rows [m, m + rows) of a, k from `k` on, as [depth][rows]. */
+static void pack_a_tile(const matmul *mm, int64_t base, int64_t m, int64_t rows, int64_t k,
+                        int64_t depth, float *to) {
+    float line[DEPTH];
+    for (int64_t i = 0; i < rows; i++) {
+        rlx_ref_read_f32(mm->a, base + (m + i) * mm->a_m + k * mm->a_k, mm->a_k, depth, line);
+        for (int64_t j = 0; j < depth; j++)
+            to[j * rows + i] = line[j];
+    }
+}
+
+/* Rows of a that lie along m: whole vectors of them at a time. */
+static void pack_a_columns(const matmul *mm, int64_t base, int64_t m, int64_t rows, int64_t k,
+                           int64_t depth, float *to) {
+    const float *from = (const float *)mm->a->data + base + m + k * mm->a_k;
+    for (int64_t j = 0; j < depth; j++) {
+        for (int64_t i = 0; i < rows; i++)
+            to[j * rows + i] = from[j * mm->a_k + i];
+    }
+}
+
+static void pack_a(const matmul *mm, int64_t base, int64_t m, tiling by, int64_t k, int64_t depth,
+                   float *to) {
+    bool is_turned = mm->a->dtype == RLX_DTYPE_F32 && mm->a_m == 1;
+    for (int64_t t = 0, first = 0, rows; t < by.count; t++, first += rows) {
+        rows = tile_rows(&by, t);
+        float *tile = to + first * depth;
+        if (is_turned) {
+            pack_a_columns(mm, base, m + first, rows, k, depth, tile);
+        } else {
+            pack_a_tile(mm, base, m + first, rows, k, depth, tile);
+        }
+    }
+}
+
+/* A panel of columns that lie along k. Weights in blocks come decoded. */
+static void pack_b_lines(const matmul *mm, int64_t from, int64_t columns, int64_t depth,
+                         float *to) {
+    float line[DEPTH];
+    for (int64_t i = 0; i < MATMUL_COLUMNS; i += 8) {
+        int64_t lines = columns - i < 0 ? 0 : matmul_least(8, columns - i), done = 0;
+        if (mm->b->dtype == RLX_DTYPE_F32) {
+            done = turn_lines((const float *)mm->b->data + from + i * mm->b_n, mm->b_n, lines,
+                              depth, to + i);
+        }
+        for (int64_t l = 0; l < 8 && done < depth; l++) {
+            if (l < lines) {
+                rlx_ref_read_f32(mm->b, from + (i + l) * mm->b_n + done, 1, depth - done, line);
+            } else {
+                memset(line, 0, (size_t)(depth - done) * sizeof *line);
+            }
+            for (int64_t j = done; j < depth; j++)
+                to[j * MATMUL_COLUMNS + i + l] = line[j - done];
+        }
+    }
+}
+
+/* Columns [n, n + columns) of a b that is not packed, as a panel [depth][MATMUL_COLUMNS]; columns
+ * past the end are zero. */
+static void pack_b_panel(const matmul *mm, int64_t base, int64_t n, int64_t columns, int64_t k,
+                         int64_t depth, float *to) {
+    int64_t from = base + n * mm->b_n + k * mm->b_k;
+    if (mm->b_k == 1 && mm->b_n != 1) {
+        pack_b_lines(mm, from, columns, depth, to);
+        return;
+    }
+    for (int64_t j = 0; j < depth; j++, to += MATMUL_COLUMNS) {
+        rlx_ref_read_f32(mm->b, from + j * mm->b_k, mm->b_n, columns, to);
+        for (int64_t i = columns; i < MATMUL_COLUMNS; i++)
+            to[i] = 0;
+    }
+}
+
+static void store_tile(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n, int64_t rows,
+                       const float *c) {
+    int64_t count = matmul_least(mm->n - n, MATMUL_COLUMNS);
+    if (mm->is_bare && count == MATMUL_COLUMNS) {
+        float *to = (float *)mm->out->data + at->out + m * mm->out_m + n;
+        for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS, to += mm->out_m) {
+            vf_store(to, vf_load(c));
+            vf_store(to + VF, vf_load(c + VF));
+        }
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS)
+        matmul_store(mm, at, m + i, n, vf_load(c), vf_load(c + VF), count);
+}
+
+/* One block of the output, on its way over the blocks of k. */
+typedef struct block {
+    const matmul *mm;
+    const cut *by;
+    matmul_batch at;
+    matmul_kind kind;
+    int64_t m, first_panel, panels;
+    tiling tiles;
+    float *a, *b, *sums; /* workspace */
+} block;
+
+/* The panel's part for this block of k. */
+static const uint8_t *panel_of(const block *self, int64_t panel, int64_t k, int64_t depth) {
+    const matmul *mm = self->mm;
+    if (!is_packed(mm)) {
+        float *to = self->b + panel * depth * MATMUL_COLUMNS;
+        return (const uint8_t *)to;
+    }
+    int64_t element = self->at.b + ((self->first_panel + panel) * mm->k + k) * MATMUL_COLUMNS;
+    return (const uint8_t *)mm->b->data + element * matmul_kind_bytes(self->kind);
+}
+
+static void run_panel(const block *self, int64_t panel, int64_t k, int64_t depth) {
+    const matmul *mm = self->mm;
+    const uint8_t *b = panel_of(self, panel, k, depth);
+    bool is_first = k == 0, is_last = k + depth >= mm->k;
+    float here[MATMUL_ROWS * MATMUL_COLUMNS];
+    for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
+        rows = tile_rows(&self->tiles, t);
+        float *c = is_first && is_last
+                       ? here
+                       : self->sums + (panel * self->tiles.rows + first) * MATMUL_COLUMNS;
+        matmul_tile_fn tile = tiles[self->kind][rows];
+        if (is_direct(mm)) {
+            int64_t from = self->at.a + (self->m + first) * mm->a_m + k;
+            tile((const float *)mm->a->data + from, mm->a_m, 1, b, depth, c, is_first);
+        } else {
+            tile(self->a + first * depth, 1, rows, b, depth, c, is_first);
+        }
+        if (!is_last) continue;
+        store_tile(mm, &self->at, self->m + first, (self->first_panel + panel) * MATMUL_COLUMNS,
+                   rows, c);
+    }
+}
+
+static void run_block(block *self) {
+    const matmul *mm = self->mm;
+    for (int64_t d = 0; d < self->by->depth_blocks; d++) {
+        int64_t k = depth_start(mm, self->by->depth_blocks, d);
+        int64_t depth = depth_start(mm, self->by->depth_blocks, d + 1) - k;
+        if (!is_direct(mm)) pack_a(mm, self->at.a, self->m, self->tiles, k, depth, self->a);
+        for (int64_t p = 0; p < self->panels && !is_packed(mm); p++) {
+            int64_t n = (self->first_panel + p) * MATMUL_COLUMNS;
+            pack_b_panel(mm, self->at.b, n, matmul_least(mm->n - n, MATMUL_COLUMNS), k, depth,
+                         self->b + p * depth * MATMUL_COLUMNS);
+        }
+        for (int64_t p = 0; p < self->panels; p++)
+            run_panel(self, p, k, depth);
+    }
+}
+
+/* A panel for few rows of a, which are read where they are. */
+static void run_thin(const block *self) {
+    const matmul *mm = self->mm;
+    float sums[THIN_ROWS * MATMUL_COLUMNS];
+    int64_t depth_blocks = self->tiles.count == 1 ? 1 : self->by->depth_blocks;
+    for (int64_t d = 0; d < depth_blocks; d++) {
+        int64_t k = part_start(mm->k, depth_blocks, d);
+        int64_t depth = part_start(mm->k, depth_blocks, d + 1) - k;
+        const uint8_t *b = panel_of(self, 0, k, depth);
+        for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
+            rows = tile_rows(&self->tiles, t);
+            const float *a = (const float *)mm->a->data + self->at.a + first * mm->a_m + k;
+            tiles[self->kind][rows](a, mm->a_m, 1, b, depth, sums + first * MATMUL_COLUMNS, d == 0);
+        }
+    }
+    store_tile(mm, &self->at, 0, self->first_panel * MATMUL_COLUMNS, mm->m, sums);
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    matmul mm = matmul_make(args);
+    cut by = cut_of(&mm);
+    room at = room_of(&mm);
+    _Alignas(64) float here[SMALL_ROOM];
+    float *workspace = args->workspace != NULL ? args->workspace : here;
+    int64_t panels = matmul_up(mm.n, MATMUL_COLUMNS), per_batch = by.row_blocks * by.column_blocks;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t rest = item % per_batch;
+        int64_t row = rest % by.row_blocks, column = rest / by.row_blocks;
+        block self = {.mm = &mm, .by = &by, .at = matmul_batch_at(&mm, item / per_batch)};
+        self.kind = is_packed(&mm) ? kind_of(mm.b->dtype) : PANEL_F32;
+        self.m = part_start(mm.m, by.row_blocks, row);
+        self.first_panel = part_start(panels, by.column_blocks, column);
+        self.panels = part_start(panels, by.column_blocks, column + 1) - self.first_panel;
+        self.tiles = tiling_of(part_start(mm.m, by.row_blocks, row + 1) - self.m);
+        if (by.is_thin) {
+            run_thin(&self);
+            continue;
+        }
+        self.a = workspace, self.b = workspace + at.b, self.sums = workspace + at.sums;
+        run_block(&self);
+    }
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    matmul mm = matmul_make(args);
+    cut by = cut_of(&mm);
+    if (mm.m == 0 || mm.n == 0) return 0;
+    return mm.batches * by.row_blocks * by.column_blocks;
+}
+
+/* Vectors of multiply-adds; with few rows reading b is what takes time. */
+static int64_t item_cost(const rlx_kernel_args *args) {
+    matmul mm = matmul_make(args);
+    cut by = cut_of(&mm);
+    return block_cost(&mm, by.rows, by.panels) / (by.is_thin ? 2 : 8);
+}
+
+static uint64_t workspace_bytes(const rlx_kernel_args *args) {
+    matmul mm = matmul_make(args);
+    int64_t floats = room_of(&mm).all;
+    return floats <= SMALL_ROOM ? 0 : (uint64_t)floats * sizeof(float);
+}
+
+static bool is_small_float(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
+}
+
+static bool takes_floats(const rlx_target_query *query) {
+    return is_small_float(query->in[0].dtype) && is_small_float(query->out[0].dtype) &&
+           query->in[0].layout == RLX_LAYOUT_PLAIN;
+}
+
+static bool takes_packed(const rlx_target_query *query) {
+    if (VF < 8) return false; /* there are no panels so narrow */
+    rlx_layout columns = VF < 16 ? RLX_LAYOUT_COLUMNS16 : RLX_LAYOUT_COLUMNS32;
+    rlx_layout rows = VF < 16 ? RLX_LAYOUT_ROWS16 : RLX_LAYOUT_ROWS32;
+    const rlx_tensor *b = &query->in[1];
+    return takes_floats(query) && is_small_float(b->dtype) &&
+           (b->layout == columns || b->layout == rows);
+}
+
+static bool takes_plain(const rlx_target_query *query) {
+    const rlx_tensor *b = &query->in[1];
+    return takes_floats(query) && b->layout == RLX_LAYOUT_PLAIN &&
+           (is_small_float(b->dtype) || rlx_dtype_row_of(b->dtype)->class_ == RLX_CLASS_BLOCK);
+}
+
+const rlx_cpu_override VEC_SYMBOL(matmul)[] = {
+    {RLX_OP_MATMUL,
+     0,
+     takes_packed,
+     {VEC_NAME("matmul_packed"), run, items, item_cost, workspace_bytes}},
+    {RLX_OP_MATMUL, 0, takes_plain, {VEC_NAME("matmul"), run, items, item_cost, workspace_bytes}},
+    {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
+};

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inner loop of every float product: a tile of up to MATMUL_ROWS x two vectors in registers.
+ * Knows nothing of epilogues, items or where the output is. */
+#ifndef RLX_BACKEND_CPU_VEC_MATMUL_TILE_H
+#define RLX_BACKEND_CPU_VEC_MATMUL_TILE_H
+
+#include "backend/cpu/vec/matmul.h"
+
+/* How the panel of b is stored. */
+typedef enum matmul_kind { PANEL_F32, PANEL_F16, PANEL_BF16, PANEL_KINDS } matmul_kind;
+
+VEC_INLINE int64_t matmul_kind_bytes(matmul_kind kind) {
+    return kind == PANEL_F32 ? 4 : 2;
+}
+
+VEC_INLINE vf matmul_load(matmul_kind kind, const uint8_t *from) {
+    if (kind == PANEL_F16) return vf_of_f16(vh_load((const uint16_t *)(const void *)from));
+    if (kind == PANEL_BF16) return vf_of_bf16(vh_load((const uint16_t *)(const void *)from));
+    return vf_load((const float *)(const void *)from);
+}
+
+/* c (+)= a b over `depth` steps of k. Element (i, k) of a is at a[i * row + k * step]; b is
+ * [depth][MATMUL_COLUMNS], c [rows][MATMUL_COLUMNS]. */
+typedef void (*matmul_tile_fn)(const float *a, int64_t row, int64_t step, const uint8_t *b,
+                               int64_t depth, float *c, bool is_first);
+
+/* `rows` and `kind` are constants at the call. Rows of a are reached from every third one, which
+ * fits the addresses of x86: base, base + row, base + 2 row. */
+VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t row, int64_t step,
+                            const uint8_t *b, int64_t depth, float *c, bool is_first) {
+    const int64_t half = VF * matmul_kind_bytes(kind);
+    vf x[MATMUL_ROWS][2];
+    const char *third[(MATMUL_ROWS + 2) / 3];
+#pragma GCC unroll 4
+    for (int i = 0; i < (rows + 2) / 3; i++)
+        third[i] = (const char *)(a + 3 * i * row);
+    row *= (int64_t)sizeof *a,
+        step *= (int64_t)sizeof *a; /* in bytes: compilers make no case of 1 */
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++)
+        x[i][0] = x[i][1] = (vf){0};
+    if (!is_first) {
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            x[i][0] = vf_load(c + i * MATMUL_COLUMNS);
+            x[i][1] = vf_load(c + i * MATMUL_COLUMNS + VF);
+        }
+    }
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < depth; k++) {
+        vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
+        __builtin_prefetch(b + 16 * half);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            vf s = vf_set(*(const float *)(const void *)(third[i / 3] + i % 3 * row));
+            x[i][0] = vf_fma(s, b0, x[i][0]);
+            x[i][1] = vf_fma(s, b1, x[i][1]);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < (rows + 2) / 3; i++)
+            third[i] += step;
+        b += 2 * half;
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+        vf_store(c + i * MATMUL_COLUMNS, x[i][0]);
+        vf_store(c + i * MATMUL_COLUMNS + VF, x[i][1]);
+    }
+}
+
+/* The same for one to three rows, which are too few sums to keep the multiply-adds busy: k is taken
+ * in turns by `turns` sums each, which are added up at the end in the order of the turns. */
+VEC_INLINE void matmul_few(int rows, int turns, matmul_kind kind, const float *a, int64_t row,
+                           int64_t step, const uint8_t *b, int64_t depth, float *c, bool is_first) {
+    const int64_t half = VF * matmul_kind_bytes(kind);
+    const char *at = (const char *)a;
+    vf x[4][3][2];
+    row *= (int64_t)sizeof *a, step *= (int64_t)sizeof *a;
+    int64_t k = 0;
+#pragma GCC unroll 4
+    for (int t = 0; t < turns; t++)
+#pragma GCC unroll 3
+        for (int i = 0; i < rows; i++)
+            x[t][i][0] = x[t][i][1] = (vf){0};
+    if (!is_first) {
+#pragma GCC unroll 3
+        for (int i = 0; i < rows; i++) {
+            x[0][i][0] = vf_load(c + i * MATMUL_COLUMNS);
+            x[0][i][1] = vf_load(c + i * MATMUL_COLUMNS + VF);
+        }
+    }
+    for (; k + turns <= depth; k += turns) {
+#pragma GCC unroll 4
+        for (int t = 0; t < turns; t++) {
+            vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
+            __builtin_prefetch(b + 64 * half);
+#pragma GCC unroll 3
+            for (int i = 0; i < rows; i++) {
+                vf s = vf_set(*(const float *)(const void *)(at + i * row));
+                x[t][i][0] = vf_fma(s, b0, x[t][i][0]);
+                x[t][i][1] = vf_fma(s, b1, x[t][i][1]);
+            }
+            at += step;
+            b += 2 * half;
+        }
+    }
+    for (; k < depth; k++) {
+        vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
+#pragma GCC unroll 3
+        for (int i = 0; i < rows; i++) {
+            vf s = vf_set(*(const float *)(const void *)(at + i * row));
+            x[0][i][0] = vf_fma(s, b0, x[0][i][0]);
+            x[0][i][1] = vf_fma(s, b1, x[0][i][1]);
+        }
+        at += step;
+        b += 2 * half;
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (int t = 1; t < turns; t++) {
+            x[0][i][0] += x[t][i][0];
+            x[0][i][1] += x[t][i][1];
+        }
+        vf_store(c + i * MATMUL_COLUMNS, x[0][i][0]);
+        vf_store(c + i * MATMUL_COLUMNS + VF, x[0][i][1]);
+    }
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of every kind that the vector kernels take: packed, transposed, batched, thin, with all
+ * that a store can do. */
+#include "kernels/families.h"
+
+#include <stdio.h>
+
+static const char *const a_dtypes[] = {"f32", "f32", "f32", "f16", "bf16"};
+static const char *const b_dtypes[] = {"f32", "f32", "f16", "bf16"};
+static const char *const layouts[] = {"", "columns16", "columns32"};
+static const char *const turned_layouts[] = {"", "rows16", "rows32"};
+static const char *const stores[] = {
+    "",
+    " activation=relu",
+    " alpha=0.5 activation=gelu",
+    " gated=true activation=silu",
+};
+
+/* Sizes around the edges of tiles and blocks. */
+static int pick_size(uint32_t index, uint32_t what) {
+    static const int sizes[] = {1, 2, 5, 6, 7, 12, 13, 16, 17, 31, 33, 40, 64, 97, 130, 200, 350};
+    return sizes[kernel_pick(index, what, 0, (int64_t)(sizeof sizes / sizeof *sizes) - 1)];
+}
+
+static void write_case(uint32_t index, char *text, uint32_t bytes) {
+    int m = pick_size(index, 0), n = pick_size(index, 1), k = pick_size(index, 2);
+    int batch = (int)kernel_pick(index, 3, 1, 3);
+    bool turn_a = kernel_pick(index, 4, 0, 3) == 0, turn_b = kernel_pick(index, 5, 0, 1) == 0;
+    bool shares = kernel_pick(index, 6, 0, 1) == 0; /* one b for all batches */
+    uint32_t layout = (uint32_t)kernel_pick(index, 7, 0, 2);
+    uint32_t store = (uint32_t)kernel_pick(index, 8, 0, 3);
+    const char *a = a_dtypes[kernel_pick(index, 9, 0, 4)];
+    const char *b = b_dtypes[kernel_pick(index, 10, 0, 3)];
+    if (index % 97 == 0) k = 0;
+    if (index % 89 == 0) m = 0;
+    int at = snprintf(text, bytes, "rlx 1\ninput a : %s[%d, %d, %d]\ninput b : %s[%d, %d, %d]\n", a,
+                      batch, turn_a ? k : m, turn_a ? m : k, b, shares ? 1 : batch, turn_b ? n : k,
+                      turn_b ? k : n);
+    at += snprintf(text + at, bytes - (uint32_t)at,
+                   "input bias : f32[%d]\ninput more : %s[%d, %d, %d]\n",
+                   kernel_pick(index, 11, 0, 1) == 0 ? 1 : n, a, batch, m, n);
+    const char *packed = turn_b ? turned_layouts[layout] : layouts[layout];
+    if (layout != 0)
+        at += snprintf(text + at, bytes - (uint32_t)at, "p = pack(b) layout=%s\n", packed);
+    bool bare = store == 0 && kernel_pick(index, 12, 0, 1) == 0;
+    snprintf(text + at, bytes - (uint32_t)at, "y = matmul(a, %s%s)%s%s%s\noutput y\n",
+             layout != 0 ? "p" : "b",
+             bare         ? ""
+             : store == 1 ? ", bias"
+                          : ", bias, more",
+             turn_a ? " transpose_a=true" : "", turn_b ? " transpose_b=true" : "", stores[store]);
+}
+
+static const char *const timed[] = {
+    "rlx 1\ninput a : f32[512, 512]\ninput b : f32[512, 512]\np = pack(b) layout=columns16\n"
+    "y = matmul(a, p)\noutput y\n",
+    "rlx 1\ninput a : f32[512, 512]\ninput b : f32[512, 512]\ny = matmul(a, b)\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_matmul = {"matmul", 2e-5, 200, write_case, timed};
