@@ -35,6 +35,9 @@ int rlx_bench_rows(FILE *out, bool json);
 /* Attention: prefill against the multiply-add peak, decode against the read bandwidth. */
 int rlx_bench_attention(FILE *out, bool json);
 
+/* Products with packed weights against the multiply-add peak, matrix x vector against reading. */
+int rlx_bench_matmul(FILE *out, bool json);
+
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */
 int rlx_bench_place(FILE *out, bool json);

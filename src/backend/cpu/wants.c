@@ -26,22 +26,32 @@ static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query
     } else if (groups == 1 || (w->dims[1] % block == 0 && w->dims[0] / groups % (2 * block) == 0)) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_PANELS8X16 : RLX_LAYOUT_PANELS16X32;
 /* b in panels as wide as two vectors, unless more than a quarter of it would be padding. */
+static bool is_small_float(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
+}
+
+static bool is_byte(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_I8 || dtype == RLX_DTYPE_U8;
+}
+
+/* b in panels as wide as two vectors, unless more than a quarter of it would be padding; of bytes
+ * with k in pairs. [transposed][wide][in pairs] */
 static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *query,
                          rlx_layout *in_layouts) {
+    static const rlx_layout panels[2][2][2] = {
+        {{RLX_LAYOUT_COLUMNS16, RLX_LAYOUT_COLUMNS16X2},
+         {RLX_LAYOUT_COLUMNS32, RLX_LAYOUT_COLUMNS32X2}},
+        {{RLX_LAYOUT_ROWS16, RLX_LAYOUT_ROWS16X2}, {RLX_LAYOUT_ROWS32, RLX_LAYOUT_ROWS32X2}}};
     const rlx_matmul_attrs *attrs = query->attrs;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1];
-    bool is_float =
-        (a->dtype == RLX_DTYPE_F32 || a->dtype == RLX_DTYPE_F16 || a->dtype == RLX_DTYPE_BF16) &&
-        (b->dtype == RLX_DTYPE_F32 || b->dtype == RLX_DTYPE_F16 || b->dtype == RLX_DTYPE_BF16);
-    if ((level->flags & RLX_CPU_AVX2) == 0 || b->rank < 2 || !is_float) return;
-    int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)];
-    int64_t width = (level->flags & RLX_CPU_AVX512) != 0 ? 32 : 16;
+    bool is_float = is_small_float(a->dtype) && is_small_float(b->dtype);
+    bool is_pair = is_byte(a->dtype) && is_byte(b->dtype) && attrs->has_to && !attrs->gated &&
+                   (attrs->to == RLX_DTYPE_I32 || attrs->to == RLX_DTYPE_U32);
+    bool is_wide = (level->flags & RLX_CPU_AVX512) != 0;
+    if ((level->flags & RLX_CPU_AVX2) == 0 || b->rank < 2 || !(is_float || is_pair)) return;
+    int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], width = is_wide ? 32 : 16;
     if (n < 1 || width - 1 - (n - 1) % width > n / 4) return;
-    if (width == 32) {
-        in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS32 : RLX_LAYOUT_COLUMNS32;
-    } else {
-        in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS16 : RLX_LAYOUT_COLUMNS16;
-    }
+    in_layouts[1] = panels[attrs->transpose_b][is_wide][is_pair];
 }
 
 static const wants_row rows[] = {

@@ -114,6 +114,12 @@ static void matmul_join_batches(matmul *mm) {
     }
 }
 
+/* k in pairs. */
+static bool matmul_has_pairs(rlx_layout layout) {
+    return layout == RLX_LAYOUT_COLUMNS16X2 || layout == RLX_LAYOUT_COLUMNS32X2 ||
+           layout == RLX_LAYOUT_ROWS16X2 || layout == RLX_LAYOUT_ROWS32X2;
+}
+
 static matmul matmul_make(const rlx_kernel_args *args) {
     static const rlx_tensor absent = {0};
     const rlx_matmul_attrs *attrs = args->attrs;
@@ -136,7 +142,8 @@ static matmul matmul_make(const rlx_kernel_args *args) {
     matmul_output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
                           &mm.residual_n);
     if (mm.b->layout != RLX_LAYOUT_PLAIN) {
-        matmul_packed_batches(&mm, mm.k * matmul_up(mm.n, MATMUL_COLUMNS) * MATMUL_COLUMNS);
+        int64_t depth = matmul_has_pairs(mm.b->layout) ? matmul_up(mm.k, 2) * 2 : mm.k;
+        matmul_packed_batches(&mm, depth * matmul_up(mm.n, MATMUL_COLUMNS) * MATMUL_COLUMNS);
     }
     matmul_join_batches(&mm);
     mm.batches = 1;
