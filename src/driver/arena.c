@@ -7,7 +7,7 @@
 #include <string.h>
 
 const rlx_plan *rlx_arena_plan(const rlx_arena *arena) {
-    return arena->plan;
+    return arena != NULL ? arena->plan : NULL;
 }
 
 void rlx_arena_destroy(rlx_arena *arena) {
@@ -144,7 +144,8 @@ rlx_status rlx_arena_check_range(const rlx_arena *arena, rlx_segment segment, ui
 
 rlx_arena_range rlx_arena_slot_range(const rlx_arena_slot *slot) {
     int64_t low = 0, high = 0;
-    if (slot->row->layout != 0 || rlx_plan_slot_span(slot->row, &low, &high) != RLX_OK) {
+    if (slot->row->layout != RLX_LAYOUT_PLAIN ||
+        rlx_plan_slot_span(slot->row, &low, &high) != RLX_OK) {
         return (rlx_arena_range){slot->segment, slot->offset, slot->bytes};
     }
     return (rlx_arena_range){slot->segment, slot->offset + (uint64_t)low, (uint64_t)(high - low)};

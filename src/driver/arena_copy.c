@@ -22,9 +22,9 @@ static rlx_status check_range(const rlx_arena_slot *slot, uint64_t first, uint64
 
 static rlx_status check_copy_slot(const rlx_arena_slot *slot, uint64_t first, uint64_t count) {
     RLX_TRY(check_range(slot, first, count));
-    if (slot->row->layout != 0) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "slot '%s' is packed (layout %u): only raw bytes",
-                        slot->row->name, slot->row->layout);
+    if (slot->row->layout != RLX_LAYOUT_PLAIN) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "slot '%s' is packed: no copies inside the arena",
+                        slot->row->name);
     }
     return rlx_arena_check_blocks(slot, slot->row->dims, first, count);
 }

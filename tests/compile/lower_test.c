@@ -285,6 +285,27 @@ static void outputs_may_be_inputs_weights_and_states(void **state) {
           1, expected, (uint64_t[]){2, 2, 2, 2});
 }
 
+static void a_value_that_was_fused_away_has_no_slot(void **state) {
+    static const char text[] = "rlx 1\n"
+                               "input x : f32[2, 2]\n"
+                               "const w : f32[2, 2] = [1, 2, 3, 4]\n"
+                               "h = matmul(x, w)\n"
+                               "y = relu(h)\n"
+                               "output y\n";
+    rlx_compile_options plain = {.size = sizeof plain};
+    rlx_program *program = NULL;
+    uint32_t slot;
+    (void)state;
+    plain.disabled_passes = (UINT64_C(1) << rlx_pass_count()) - 1;
+    assert_ok(compile_text(text, NULL, &program));
+    assert_status(RLX_NOT_FOUND, rlx_plan_find_slot(rlx_program_plan(program), "h", &slot));
+    assert_ok(rlx_plan_find_slot(rlx_program_plan(program), "y", &slot));
+    rlx_program_release(program);
+    assert_ok(compile_text(text, &plain, &program));
+    assert_ok(rlx_plan_find_slot(rlx_program_plan(program), "h", &slot));
+    rlx_program_release(program);
+}
+
 static void a_product_does_not_overwrite_what_it_multiplies(void **state) {
     static const float y[] = {2, 4, 6, 8};
     const float *expected[] = {y};
@@ -370,6 +391,7 @@ int main(void) {
         cmocka_unit_test(an_output_state_holds_what_a_block_wrote),
         cmocka_unit_test(a_view_of_a_state_is_kept_over_a_write),
         cmocka_unit_test(outputs_may_be_inputs_weights_and_states),
+        cmocka_unit_test(a_value_that_was_fused_away_has_no_slot),
         cmocka_unit_test(a_product_does_not_overwrite_what_it_multiplies),
         cmocka_unit_test(parts_of_a_concat_may_be_used_elsewhere),
         cmocka_unit_test(entries_share_weights_and_state),

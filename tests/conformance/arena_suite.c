@@ -3,6 +3,7 @@
 #include "conformance/arena_suite.h"
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "ir/dtype.h"
 #include "support/hand_plan.h"
 #include "support/support.h"
@@ -108,6 +109,12 @@ static void queries_about_unknown_slots_never_fail(void **state) {
         assert_null(rlx_arena_address(f->arena, unknown[i]));
     }
     assert_int_equal(rlx_arena_segment_bytes(f->arena, RLX_SEGMENT_COUNT), 0);
+    assert_ptr_equal(rlx_arena_plan(f->arena), f->plan);
+    assert_null(rlx_arena_plan(NULL));
+    assert_false(rlx_arena_has_slot(NULL, 0));
+    assert_true(rlx_arena_offset(NULL, 0) == RLX_NO_OFFSET);
+    assert_int_equal(rlx_arena_bytes(NULL), 0);
+    assert_null(rlx_arena_address(NULL, 0));
 }
 
 static void slots_have_one_offset_space(void **state) {
@@ -328,6 +335,49 @@ static void copies_of_strided_slots_follow_the_logical_order(void **state) {
     assert_memory_equal(out, ((float[]){0, 6, 5, 4, 3, 2, -1, 7, 0}), 9 * sizeof *out);
 }
 
+static void packed_slots_show_their_bytes_and_are_not_copied(void **state) {
+    fixture *f = *state;
+    rlx_plan_slot *slot = &f->plan->slots.items[f->other];
+    uint8_t bytes[80], back[80];
+    slot->layout = (rlx_layout)(RLX_LAYOUT_PLAIN + 1);
+    for (uint8_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = i;
+    assert_ok(rlx_arena_write_bytes(f->arena, f->other, 0, bytes, sizeof bytes, 0, NULL));
+    assert_ok(rlx_arena_read_bytes(f->arena, f->other, 3, back, 70, 0, NULL));
+    assert_memory_equal(back, bytes + 3, 70);
+    assert_status(RLX_UNSUPPORTED, rlx_arena_copy(f->arena, f->x, 0, f->other, 0, 4));
+    assert_error_has("'other' is packed");
+    slot->layout = RLX_LAYOUT_PLAIN;
+}
+
+typedef struct visit {
+    fixture *f;
+    rlx_status wrote, read;
+    float out[12];
+} visit;
+
+static void *use_elsewhere(void *argument) {
+    visit *self = argument;
+    rlx_arena *arena = self->f->arena;
+    self->read = rlx_arena_read_f32(arena, self->f->x, 0, self->out, 12, 0, NULL);
+    self->wrote = rlx_arena_write_f32(arena, self->f->x, 0, (float[]){-1}, 1, 0, NULL);
+    return NULL;
+}
+
+static void an_arena_moves_between_threads(void **state) {
+    visit self = {.f = *state};
+    pthread_t thread;
+    float out[1];
+    assert_ok(rlx_arena_write_f32(self.f->arena, self.f->x, 0, numbers(12), 12, 0, NULL));
+    assert_ok(rlx_thread_start(&thread, use_elsewhere, &self));
+    pthread_join(thread, NULL);
+    assert_int_equal(self.read, RLX_OK);
+    assert_int_equal(self.wrote, RLX_OK);
+    assert_memory_equal(self.out, numbers(12), sizeof self.out);
+    assert_ok(rlx_arena_read_f32(self.f->arena, self.f->x, 0, out, 1, 0, NULL));
+    assert_true(out[0] == -1);
+}
+
 static void the_twin_gets_everything(void **state) {
     fixture *f = *state;
     rlx_arena *twin = make_arena(f, true);
@@ -536,6 +586,8 @@ int arena_suite_run(const arena_maker *under_test) {
         CASE(copies_inside_the_arena_behave_like_memmove),
         CASE(wrong_copies_are_refused),
         CASE(copies_of_strided_slots_follow_the_logical_order),
+        CASE(packed_slots_show_their_bytes_and_are_not_copied),
+        CASE(an_arena_moves_between_threads),
         CASE(the_twin_gets_everything),
         CASE(an_arena_of_another_plan_is_no_twin),
         CASE(shared_weights_are_read_only),

@@ -104,6 +104,14 @@ def make_data(folder):
     (folder / "u.bin").write_bytes(bytes(128 + 64 * 68))
 
 
+def check_named_tests(root):
+    """The tests that memory.md holds its clauses by."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in (root / "tests").rglob("*.c"))
+    for name in re.findall(r"`(\w+(?:_\w+){2,})`", (root / "docs/memory.md").read_text(encoding="utf-8")):
+        if f"cmocka_unit_test({name})" not in sources and f"CASE({name})" not in sources:
+            yield f"memory.md: there is no test {name}"
+
+
 def main():
     root, build, mode = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RLX_")}
@@ -121,6 +129,7 @@ def main():
             problems += compile_example(root, build, sys.argv[4], folder, environment)
         else:
             problems += check_links(root)
+            problems += check_named_tests(root)
         for document in documents:
             problems += check_document(document, folder, environment)
     for problem in problems:
