@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* max_pool and average_pool of plain f32, f16 and bf16, without indices. An item is one row of
+ * outputs, as in scalar C. Each row of inputs that its windows meet is laid out with its padding in
+ * the workspace; then neighbours along it are joined, vector by vector, and rows are joined to
+ * rows: the first of equals stays, NaN wins. Where a row has one output (a global pool) the vectors
+ * go along the window instead. */
+#include "backend/cpu/vec/rows.h"
+
+#include "ir/window.h"
+
+#include <math.h>
+
+enum { X = RLX_MAX_SPATIAL - 1 };
+
+/* Spatial axes are always 3; missing ones in front are 1 wide. */
+typedef struct pool {
+    const rlx_tensor *x, *y;
+    rlx_window axes[RLX_MAX_SPATIAL];
+    int64_t strides[RLX_MAX_SPATIAL]; /* of x */
+    bool is_max, counts_pad;
+    int64_t wide; /* of a row before it is thinned out by the stride */
+    int64_t span; /* of a padded row */
+} pool;
+
+static pool pool_of(const rlx_kernel_args *args) {
+    const rlx_pool_attrs *attrs = args->attrs;
+    pool self = {.x = &args->in[0],
+                 .y = &args->out[0],
+                 .is_max = args->op == RLX_OP_MAX_POOL,
+                 .counts_pad = attrs->count_include_pad};
+    uint32_t count = self.x->rank - 2, missing = RLX_MAX_SPATIAL - count;
+    rlx_windows windows = {0};
+    rlx_status status = rlx_windows_pool(attrs, count, self.x->dims + 2, &windows);
+    RLX_ASSERT(status == RLX_OK); /* the shape rule asked the same */
+    (void)status;
+    for (uint32_t i = 0; i < RLX_MAX_SPATIAL; i++) {
+        bool is_real = i >= missing;
+        self.axes[i] =
+            is_real ? windows.axes[i - missing]
+                    : (rlx_window){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1};
+        self.strides[i] = is_real ? self.x->strides[2 + i - missing] : 0;
+    }
+    const rlx_window *w = &self.axes[X];
+    self.wide = w->out > 0 ? (w->out - 1) * w->stride + 1 : 0;
+    self.span = self.wide + (w->kernel - 1) * w->dilation;
+    return self;
+}
+
+/* Taps start, start + dilation, .. of a window that lie in [0, limit). */
+static int64_t taps_within(const rlx_window *w, int64_t start, int64_t limit, int64_t *first) {
+    int64_t skipped = start < 0 ? (-start + w->dilation - 1) / w->dilation : 0;
+    *first = start + skipped * w->dilation;
+    if (skipped >= w->kernel || *first >= limit) return 0;
+    return rlx_ref_least(w->kernel - skipped, (limit - 1 - *first) / w->dilation + 1);
+}
+
+/* What an average along one axis divides by. */
+static int64_t divisor(const pool *self, int axis, int64_t at) {
+    const rlx_window *w = &self->axes[axis];
+    int64_t unused, start = at * w->stride;
+    return self->counts_pad ? taps_within(w, start, w->begin + w->in + w->end, &unused)
+                            : taps_within(w, start - w->begin, w->in, &unused);
+}
+
+/* `is_max` is a constant. */
+VEC_INLINE vf join(bool is_max, vf old, vf x) {
+    return is_max ? vf_select(x != x, x, vf_max(x, old)) : old + x;
+}
+VEC_INLINE float nothing(bool is_max) {
+    return is_max ? -INFINITY : 0;
+}
+
+/* A row of inputs between its padding, as f32: span elements and a vector more. */
+VEC_INLINE void lay_out(rlx_dtype dtype, const pool *self, const void *from, float *row) {
+    const rlx_window *w = &self->axes[X];
+    int64_t lead = rlx_ref_least(w->begin, self->span), i = 0;
+    int64_t count = rlx_ref_least(w->in, self->span - lead);
+    for (int64_t k = 0; k < lead; k++)
+        row[k] = nothing(self->is_max);
+    for (; i + VF <= count; i += VF)
+        vf_store(row + lead + i, vec_get(dtype, from, i));
+    if (i < count) vf_store_n(row + lead + i, vec_get_n(dtype, from, i, count - i), count - i);
+    for (int64_t k = lead + count; k < self->span + VF; k++)
+        row[k] = nothing(self->is_max);
+}
+
+/* Joins the windows of one laid out row to those of the rows before. */
+VEC_INLINE void join_row(bool is_max, const pool *self, const float *row, float *joined) {
+    int64_t kernel = self->axes[X].kernel, dilation = self->axes[X].dilation;
+    for (int64_t i = 0; i < self->wide; i += VF) {
+        vf best = vf_load(row + i);
+        for (int64_t k = 1; k < kernel; k++)
+            best = join(is_max, best, vf_load(row + i + k * dilation));
+        vf_store(joined + i, join(is_max, vf_load(joined + i), best));
+    }
+}
+
+/* All taps of the one window of a row of inputs. */
+VEC_INLINE vf join_window(rlx_dtype dtype, bool is_max, const void *from, int64_t count, vf best) {
+    int64_t i = 0;
+    for (; i + VF <= count; i += VF)
+        best = join(is_max, best, vec_get(dtype, from, i));
+    if (i < count) {
+        vf x = vec_lanes_or(vec_get_n(dtype, from, i, count - i), count - i, nothing(is_max));
+        best = join(is_max, best, x);
+    }
+    return best;
+}
+
+/* An output row: where it stands, and its rows of inputs. */
+typedef struct spot {
+    int64_t base; /* of the plane in x */
+    int64_t first[2], count[2];
+    float divisor; /* of the axes before the last */
+} spot;
+
+static int64_t row_offset(const pool *self, const spot *s, int64_t number) {
+    int64_t z = s->first[0] + number / s->count[1] * self->axes[0].dilation;
+    int64_t y = s->first[1] + number % s->count[1] * self->axes[1].dilation;
+    return s->base + z * self->strides[0] + y * self->strides[1];
+}
+
+/* The first zero of the window that begins at `first`: -0 and +0 are equal. */
+static float first_zero(const pool *self, const spot *s, int64_t first, int64_t count) {
+    for (int64_t r = 0; r < s->count[0] * s->count[1]; r++) {
+        for (int64_t i = 0; i < count; i++) {
+            float x;
+            rlx_ref_read_f32(self->x, row_offset(self, s, r) + first + i, 1, 1, &x);
+            if (x == 0) return x;
+        }
+    }
+    return 0;
+}
+
+/* A row of one output. */
+VEC_INLINE void pool_one(rlx_dtype dtype, bool is_max, const pool *self, const spot *s, void *to) {
+    const rlx_window *w = &self->axes[X];
+    int64_t first, count = taps_within(w, -w->begin, w->in, &first);
+    vf best = vf_set(nothing(is_max));
+    for (int64_t r = 0; r < s->count[0] * s->count[1]; r++) {
+        const void *from = vec_at(self->x, vec_bytes(dtype), row_offset(self, s, r) + first);
+        best = join_window(dtype, is_max, from, count, best);
+    }
+    float value = vf_sum(best), by = s->divisor * (float)divisor(self, X, 0);
+    if (is_max) {
+        value = best[0];
+        for (int i = 1; i < VF; i++)
+            if (best[i] > value || best[i] != best[i]) value = best[i];
+        if (value == 0) value = first_zero(self, s, first, count);
+    } else {
+        value = by == 0 ? 0 : value / by;
+    }
+    vec_put_n(dtype, to, 0, vf_set(value), 1);
+}
+
+/* Workspace: a laid out row, the joined rows, and what each output divides by. */
+VEC_INLINE void pool_row(rlx_dtype dtype, bool is_max, const pool *self, const spot *s, void *to,
+                         float *row, float *joined, const float *by) {
+    const rlx_window *w = &self->axes[X];
+    for (int64_t i = 0; i < self->wide; i++)
+        joined[i] = nothing(is_max);
+    for (int64_t r = 0; r < s->count[0] * s->count[1]; r++) {
+        const void *from = vec_at(self->x, vec_bytes(dtype), row_offset(self, s, r));
+        lay_out(dtype, self, from, row);
+        join_row(is_max, self, row, joined);
+    }
+    for (int64_t i = 0; w->stride > 1 && i < w->out; i++)
+        joined[i] = joined[i * w->stride];
+    for (int64_t i = 0; i < w->out; i += VF) {
+        int64_t count = rlx_ref_least(VF, w->out - i);
+        vf value = vf_load_n(joined + i, count);
+        if (!is_max) {
+            vf divide = vf_load_n(by + i, count) * s->divisor;
+            value = vf_select(divide > 0.0f, value / divide, vf_set(0));
+        }
+        vec_put_n(dtype, to, i, value, count);
+    }
+}
+
+static spot spot_of(const pool *self, int64_t item) {
+    int64_t at[2] = {item / self->axes[1].out % self->axes[0].out, item % self->axes[1].out};
+    int64_t plane = item / self->axes[1].out / self->axes[0].out, channels = self->x->dims[1];
+    spot s = {.base =
+                  plane / channels * self->x->strides[0] + plane % channels * self->x->strides[1],
+              .divisor = 1};
+    for (int i = 0; i < 2; i++) {
+        const rlx_window *w = &self->axes[i];
+        s.count[i] = taps_within(w, at[i] * w->stride - w->begin, w->in, &s.first[i]);
+        if (!self->is_max) s.divisor *= (float)divisor(self, i, at[i]);
+    }
+    return s;
+}
+
+static int64_t room(int64_t count) { /* elements of a part of the workspace */
+    return (count + 2 * VF - 1) / VF * VF;
+}
+
+VEC_INLINE void run_kind(rlx_dtype dtype, bool is_max, const rlx_kernel_args *args,
+                         const pool *self, int64_t begin, int64_t end) {
+    const rlx_tensor *y = self->y;
+    float *row = args->workspace, *joined = row + room(self->span), *by = joined + room(self->wide);
+    bool is_single = self->axes[X].out == 1 && self->axes[X].dilation == 1;
+    for (int64_t i = 0; !is_max && !is_single && i < self->axes[X].out; i++)
+        by[i] = (float)divisor(self, X, i);
+    for (int64_t item = begin; item < end; item++) {
+        spot s = spot_of(self, item);
+        void *to =
+            vec_to(y, vec_bytes(dtype), rlx_ref_offset(y->rank - 1, y->dims, y->strides, item));
+        if (is_single) {
+            pool_one(dtype, is_max, self, &s, to);
+        } else {
+            pool_row(dtype, is_max, self, &s, to, row, joined, by);
+        }
+    }
+}
+
+VEC_INLINE void run_dtype(rlx_dtype dtype, const rlx_kernel_args *args, const pool *self,
+                          int64_t begin, int64_t end) {
+    if (self->is_max) {
+        run_kind(dtype, true, args, self, begin, end);
+    } else {
+        run_kind(dtype, false, args, self, begin, end);
+    }
+}
+
+static bool fits(const rlx_kernel_args *args) {
+    const rlx_tensor *x = &args->in[0], *y = &args->out[0];
+    return vec_is_float(x->dtype) && y->dtype == x->dtype && x->strides[x->rank - 1] == 1 &&
+           y->strides[y->rank - 1] == 1 && (args->out_count < 2 || args->out[1].data == NULL);
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    pool self = pool_of(args);
+    VEC_BY_DTYPE(self.x->dtype, run_dtype, args, &self, begin, end);
+}
+
+static uint64_t workspace(const rlx_kernel_args *args) {
+    pool self = pool_of(args);
+    uint64_t floats =
+        (uint64_t)room(self.span) + (uint64_t)room(self.wide) + (uint64_t)room(self.axes[X].out);
+    return rlx_ref_bytes(floats, sizeof(float));
+}
+
+static int64_t item_cost(const rlx_kernel_args *args) {
+    pool self = pool_of(args);
+    int64_t rows = rlx_ref_least(self.axes[0].kernel, self.axes[0].in) *
+                   rlx_ref_least(self.axes[1].kernel, self.axes[1].in);
+    int64_t taps = rlx_ref_least(self.axes[X].kernel, self.axes[X].in);
+    return rlx_ref_cost(rows, rlx_ref_cost(self.wide, taps / 4 + 1)) + 16;
+}
+
+/* Rows that a worker can keep near; a window far wider than its input is none of ours. */
+static bool takes(const rlx_target_query *query) {
+    enum { MOST = 1 << 16 };
+    const rlx_pool_attrs *attrs = query->attrs;
+    rlx_kernel_args args = vec_args_of(query);
+    if (attrs->kernel.count + 2 != query->in[0].rank) return false; /* channels in blocks */
+    if (query->in[0].rank < 3 || query->in[0].rank > 2 + RLX_MAX_SPATIAL || !fits(&args))
+        return false;
+    pool self = pool_of(&args);
+    return self.axes[X].kernel < MOST && self.axes[X].dilation < MOST && self.wide < MOST &&
+           self.span < MOST;
+}
+
+const rlx_cpu_override VEC_SYMBOL(pool_plain)[] = {
+    {RLX_OP_MAX_POOL,
+     0,
+     takes,
+     {VEC_NAME("max_pool_plain"), run, vec_scalar_items, item_cost, workspace}},
+    {RLX_OP_AVERAGE_POOL,
+     0,
+     takes,
+     {VEC_NAME("average_pool_plain"), run, vec_scalar_items, item_cost, workspace}},
+    {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
+};
