@@ -169,7 +169,8 @@ static rlx_status move_chunk(rlx_copy_host *host, const rlx_copy_chunk *chunk, u
     }
     read = rlx_copy_host_read(host, chunk, bounce);
     RLX_TRY(rlx_copy_read_all(&read));
-    if (host->forgets) rlx_copy_read_forget(read.file, read.offset - chunk->bytes, chunk->bytes);
+    if (host->forgets && read.is_cached)
+        rlx_copy_read_forget(read.file, read.offset - chunk->bytes, chunk->bytes);
     return RLX_OK;
 }
 

@@ -138,6 +138,7 @@ rlx_status rlx_copy_read_took(rlx_copy_read *read, int64_t result) {
     }
     if (result < 0) return fail_read(read, (int)-result);
     if (result == 0) return fail_end(read);
+    if (!read->is_direct) read->is_cached = true;
     got = (uint64_t)result - read->skip;
     if (got > read->remaining) got = read->remaining;
     if (read->is_bounced) memcpy(read->destination, read->bounce + read->skip, (size_t)got);

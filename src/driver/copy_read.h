@@ -19,6 +19,7 @@ typedef struct rlx_copy_read {
     uint8_t *destination;
     uint64_t offset, remaining;
     bool may_direct; /* past the page cache where alignment and filesystem allow */
+    bool is_cached;  /* some of it went through the page cache */
 
     /* The read that `next` decided on. */
     int descriptor;

@@ -121,7 +121,7 @@ static void push(rlx_copy_uring *uring, uint32_t index) {
 
 static void land(rlx_copy_host *host, rlx_copy_uring *uring, uint32_t index, rlx_status status) {
     flight *flown = &uring->flights[index];
-    if (status == RLX_OK && host->forgets) {
+    if (status == RLX_OK && host->forgets && flown->read.is_cached) {
         rlx_copy_read_forget(flown->read.file, flown->read.offset - flown->chunk.bytes,
                              flown->chunk.bytes);
     }
