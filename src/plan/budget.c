@@ -4,9 +4,10 @@
  *
  * Tiles need memory for the largest of them twice, so that one is read while another is used. The
  * rest of the budget keeps weights resident: first those that would be read more than once per run,
- * then the first ones of the run, whose compute gives the first reads time. A few very large
- * tensors (an output head) may be better off resident, because tiles can then be small: several
- * numbers of them are tried, and what reads the fewest bytes per run wins. */
+ * then layers, spread evenly over the run from its first on, so that reading never stops for long
+ * while resident ones compute. A few very large tensors (an output head) may be better off
+ * resident, because tiles can then be small: several numbers of them are tried, and what reads the
+ * fewest bytes per run wins. */
 #include "plan/budget.h"
 
 #include "base/size.h"
@@ -172,6 +173,7 @@ static int compare_worth(const void *a, const void *b) {
     const budget_weight *x = &sorted_weights[i], *y = &sorted_weights[k];
     if (x->must_stay != y->must_stay) return x->must_stay ? -1 : 1;
     if (x->worth != y->worth) return x->worth > y->worth ? -1 : 1;
+    if (x->worth <= 1 && x->turn != y->turn) return by_number(x->turn, y->turn);
     return by_number(i, k);
 }
 
@@ -193,6 +195,22 @@ static rlx_status sort_weights(budget *self, int (*compare)(const void *, const 
     return RLX_OK;
 }
 
+static uint32_t reverse_bits(uint32_t number) {
+    uint32_t reversed = 0;
+    for (uint32_t i = 0; i < 32; i++)
+        reversed |= (number >> i & 1) << (31 - i);
+    return reversed;
+}
+
+/* Layers are what would be one tile. Taken in the order of their bit-reversed numbers, any number
+ * of them is spread evenly, and the first is among them. */
+static void find_turns(budget *self) {
+    uint64_t target = self->bytes / 16;
+    budget_build_tiles(self, (budget_level){target < tile_bytes ? target : tile_bytes, true});
+    for (uint32_t i = self->use_count; i-- > 0;) /* the first use says it */
+        self->weights[self->uses[i].weight].turn = reverse_bits(self->uses[i].tile);
+}
+
 static rlx_status analyse(budget *self) {
     uint32_t steps = self->plan->steps.count;
     RLX_TRY(find_uses(self));
@@ -206,6 +224,7 @@ static rlx_status analyse(budget *self) {
                               (void **)&self->live));
     budget_build_tiles(self, (budget_level){tile_bytes, true});
     budget_count_reads(self);
+    find_turns(self);
     RLX_TRY(sort_weights(self, compare_offset, &self->by_offset));
     RLX_TRY(sort_weights(self, compare_worth, &self->by_worth));
     return sort_weights(self, compare_size, &self->by_size);

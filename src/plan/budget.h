@@ -21,6 +21,7 @@ typedef struct budget_weight {
     uint32_t use_count, seen_step;
     uint32_t read_count; /* of the entry that reads it most often */
     uint64_t worth;      /* the same with loops counted as rounds and nothing resident */
+    uint32_t turn;       /* when it becomes resident, among those that are read once */
     uint32_t reads_here; /* in one entry, while counting */
     uint64_t worth_here;
     bool must_stay; /* conditions, sizes, outputs: small things the host looks at */
