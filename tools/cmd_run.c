@@ -17,7 +17,7 @@ typedef struct run_command {
     tool_common common;
     tool_model model;
     tool_inputs inputs;
-    const char *entry, *output_dir, *trace, *load_state, *save_state;
+    const char *entry, *output_dir, *trace, *timeline, *load_state, *save_state;
     uint64_t repeat, runs_done;
     bool profile, poison;
 } run_command;
@@ -78,6 +78,23 @@ static rlx_status write_trace(const rlx_exec *exec, const char *path) {
     return status;
 }
 
+/* The picture says which command made it. */
+static rlx_status write_timeline(const run_command *command, const rlx_exec *exec) {
+    char title[400], *text = NULL;
+    const char *name = strrchr(command->model.path, '/');
+    name = name == NULL ? command->model.path : name + 1;
+    if (command->model.weights_budget == 0) {
+        snprintf(title, sizeof title, "rlx run %.200s", name);
+    } else {
+        snprintf(title, sizeof title, "rlx run %.200s --weights-budget %" PRIu64, name,
+                 command->model.weights_budget);
+    }
+    rlx_status status = rlx_exec_timeline(exec, title, &text);
+    if (status == RLX_OK) status = tool_file_write(command->timeline, text);
+    rlx_string_free(NULL, text);
+    return status;
+}
+
 static rlx_status run_exec(run_command *command, rlx_exec *exec, uint32_t entry) {
     rlx_status status = RLX_OK;
     if (command->load_state != NULL) status = rlx_exec_restore_state(exec, command->load_state);
@@ -95,6 +112,7 @@ static rlx_status run_exec(run_command *command, rlx_exec *exec, uint32_t entry)
         status = rlx_exec_save_state(exec, command->save_state);
     }
     if (status == RLX_OK && command->trace != NULL) status = write_trace(exec, command->trace);
+    if (status == RLX_OK && command->timeline != NULL) status = write_timeline(command, exec);
     if (status == RLX_OK && command->profile) print_profile(exec, command->common.json);
     return status;
 }
@@ -102,7 +120,8 @@ static rlx_status run_exec(run_command *command, rlx_exec *exec, uint32_t entry)
 static rlx_status run_program(run_command *command, rlx_program *program) {
     rlx_exec_options options = {.size = sizeof options,
                                 .poison = command->poison,
-                                .profile = command->profile || command->trace != NULL,
+                                .profile = command->profile || command->trace != NULL ||
+                                           command->timeline != NULL,
                                 .progress = show_progress,
                                 .user = command};
     rlx_exec *exec = NULL;
@@ -164,6 +183,8 @@ int rlx_cmd_run(int argc, char **argv) {
         {"--repeat", TOOL_NUMBER, &command.repeat, "N", "run so many times"},
         {"--profile", TOOL_FLAG, &command.profile, NULL, "time per step, slowest first"},
         {"--trace", TOOL_TEXT, &command.trace, "OUT.json", "step times as a Chrome trace"},
+        {"--timeline", TOOL_TEXT, &command.timeline, "OUT.svg",
+         "reads of weights and compute of the last run as a picture"},
         {"--load-state", TOOL_TEXT, &command.load_state, "FILE", "begin with this state"},
         {"--save-state", TOOL_TEXT, &command.save_state, "FILE", "write the state afterwards"},
         {"--poison", TOOL_FLAG, &command.poison, NULL, "overwrite memory after its last use"},

@@ -130,6 +130,9 @@ RLX_API const rlx_step_profile *rlx_exec_profile(const rlx_exec *exec, uint32_t 
 RLX_API void rlx_exec_reset_profile(rlx_exec *exec);
 /* Step times as Chrome trace JSON. The text is owned: rlx_string_free. */
 RLX_CALL rlx_status rlx_exec_trace(const rlx_exec *exec, char **out_text);
+/* The last run as an SVG picture: reads of weights and compute on one time axis. Only with
+ * `profile`; RLX_NOT_FOUND when the trace had no room for it. Owned: rlx_string_free. */
+RLX_CALL rlx_status rlx_exec_timeline(const rlx_exec *exec, const char *title, char **out_svg);
 
 RLX_END_DECLS
 

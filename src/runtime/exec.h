@@ -57,6 +57,7 @@ struct rlx_exec {
     rlx_step_profile *profile; /* per plan step */
     rlx_trace_event *events;
     uint64_t event_count, event_capacity, event_dropped;
+    uint64_t run_event; /* the first of the last run */
 
     _Atomic uint32_t in_use;
     _Atomic uint32_t cancel;

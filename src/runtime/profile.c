@@ -72,7 +72,7 @@ void rlx_exec_reset_profile(rlx_exec *exec) {
     if (exec == NULL || exec->profile == NULL) return;
     for (uint32_t i = 0; i < exec->program->plan->steps.count; i++)
         exec->profile[i].runs = exec->profile[i].total_ns = exec->profile[i].least_ns = 0;
-    exec->event_count = exec->event_dropped = 0;
+    exec->event_count = exec->event_dropped = exec->run_event = 0;
 }
 
 /* A JSON string; bytes that are not printable ASCII are escaped one by one. */

@@ -200,6 +200,7 @@ static rlx_status run_locked(rlx_exec *exec, uint32_t entry, rlx_step_fn after, 
     rlx_status status;
     RLX_TRY(rlx_exec_check_inputs(exec, entry));
     rlx_exec_begin_run(exec, entry);
+    exec->run_event = exec->event_count;
     status = walk(exec, entry, after, user);
     if (status != RLX_OK) rlx_exec_drain_streams(exec);
     rlx_exec_end_run(exec, entry, status == RLX_OK);
