@@ -22,9 +22,11 @@ int rlx_bench_conv(FILE *out, bool json);
 /* Copy engines against sync and against max(copy, compute); conversions against copying. */
 int rlx_bench_copy(FILE *out, bool json);
 
-/* The file copy engine against raw reads; layers streamed from disk behind compute. Writes 256 MiB
- * to $TMPDIR and removes them. */
+/* A program under a weights budget; the file copy engine against raw reads; layers streamed from
+ * disk behind compute. Writes up to 512 MiB to $TMPDIR and removes them. */
 int rlx_bench_stream(FILE *out, bool json);
+/* The first of them, part of the topic above. */
+int rlx_bench_stream_program(FILE *out, bool json, bool is_judged);
 
 /* What a step costs beside its work: alone, not shared, shared; and two threads beside a busy loop.
  */

@@ -219,14 +219,15 @@ int rlx_bench_stream(FILE *out, bool json) {
     double busy = rlx_bench_busy(2);
     int code = 0;
     self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT && rlx_bench_threads() > 1;
+    rlx_bench_head(out, json);
+    rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
+    self.code = rlx_bench_stream_program(out, json, self.is_judged); /* before memory is taken */
     for (int i = 0; i < RING; ++i) {
         self.stages[i] = aligned_alloc(4096, layer_bytes);
         if (self.stages[i] == NULL) code = 1;
     }
     if (code == 0) code = !write_file(&self);
     if (code == 0) {
-        rlx_bench_head(out, json);
-        rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
         code = bench_all(&self) != 0;
     }
     rlx_copy_file_close(self.file);
