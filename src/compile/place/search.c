@@ -8,8 +8,9 @@
 #include "base/thread.h"
 
 enum {
-    FIRST_FAILURES = 150,    /* of a dive; times the Luby sequence */
-    FIRST_DIVES = 2,         /* for a target in the first round; four times more in each round */
+    FIRST_FAILURES = 150, /* of a dive; times the Luby sequence */
+    FIRST_DIVES = 2,      /* for a target in the first round; four times more in each round */
+    MOST_DIVES = 1 << 30,
     PROGRESS_NS = 250000000, /* between two reports */
     LARGEST_LISTS = 1 << 26  /* buffers times sections they live in: memory of the state */
 };
@@ -113,9 +114,11 @@ static place_outcome try_target(search *self, uint64_t target, uint64_t dives) {
 }
 
 /* Asks for the least peak that may be possible, then halves the way up to the best plan known; each
- * round spends four times more on a target. */
+ * round spends four times more on a target. Rounds that only prove something are cheap, and there
+ * may be many of them: the clock ends them too. */
 static void minimise(search *self) {
-    for (uint64_t dives = FIRST_DIVES; self->best->peak > self->possible_from; dives *= 4) {
+    uint64_t dives = FIRST_DIVES;
+    for (; self->best->peak > self->possible_from && !self->clock.is_over; dives *= 4) {
         uint64_t from = self->possible_from;
         place_outcome outcome = try_target(self, from, dives);
         while (outcome != PLACE_STOPPED && self->best->peak > from + self->best->peak / 1024) {
@@ -125,6 +128,7 @@ static void minimise(search *self) {
             if (outcome == PLACE_GAVE_UP || outcome == PLACE_IMPOSSIBLE) from = target;
         }
         if (outcome == PLACE_STOPPED) return;
+        if (dives > MOST_DIVES) dives = MOST_DIVES;
     }
 }
 

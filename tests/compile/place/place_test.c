@@ -207,6 +207,24 @@ static void each_allocation_may_fail(void **state) {
     assert_true(rlx_test_every_allocation_fails(place_cut, &search_ns[1]) > 10);
 }
 
+/* Proofs near the best plan cost nothing: rounds of them once went on for ever. */
+static void a_capacity_that_is_nearly_possible_is_given_up(void **state) {
+    (void)state;
+    const rlx_place_item items[] = {
+        {0, 24, 4214784},    {0, 32, 2109440},    {0, 56, 4214784},    {0, 64, 2109440},
+        {0, 88, 4214784},    {24, 96, 2109440},   {32, 120, 4214784},  {56, 128, 2109440},
+        {64, 152, 4214784},  {88, 160, 2109440},  {96, 184, 4214784},  {120, 192, 2109440},
+        {128, 216, 4214784}, {152, 224, 2109440}, {160, 244, 4210688}, {184, 256, 3162112}};
+    enum { COUNT = sizeof items / sizeof *items };
+    rlx_place_options options = {.alignment = 4096, .capacity = 17039360};
+    uint64_t offsets[COUNT];
+    rlx_place_report report;
+    assert_status(RLX_DOES_NOT_FIT, rlx_place(NULL, items, COUNT, &options, offsets, &report));
+    assert_ok(rlx_place_verify(NULL, items, COUNT, offsets, 4096, report.peak));
+    options.search_ns = 50000000;
+    assert_status(RLX_DOES_NOT_FIT, rlx_place(NULL, items, COUNT, &options, offsets, &report));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_takes_no_memory),
@@ -218,6 +236,7 @@ int main(void) {
         cmocka_unit_test(sizes_past_63_bits_are_refused),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(times_may_be_huge),
+        cmocka_unit_test(a_capacity_that_is_nearly_possible_is_given_up),
         cmocka_unit_test(a_search_can_be_stopped_and_reports_progress),
         cmocka_unit_test(each_allocation_may_fail),
     };
