@@ -205,7 +205,7 @@ static uint32_t reverse_bits(uint32_t number) {
 /* Layers are what would be one tile. Taken in the order of their bit-reversed numbers, any number
  * of them is spread evenly, and the first is among them. */
 static void find_turns(budget *self) {
-    uint64_t target = self->bytes / 16;
+    uint64_t target = self->bytes / 8;
     budget_build_tiles(self, (budget_level){target < tile_bytes ? target : tile_bytes, true});
     for (uint32_t i = self->use_count; i-- > 0;) /* the first use says it */
         self->weights[self->uses[i].weight].turn = reverse_bits(self->uses[i].tile);
