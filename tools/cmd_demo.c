@@ -100,7 +100,11 @@ static void print_story(const demo_command *command) {
     for (uint32_t i = demo_prompt_count; i < chat->count; i++)
         printf(" %" PRId64, chat->tokens[i]);
     printf("\nthe same bits from a clone and from a saved state in mid-conversation, from a saved\n"
-           "and mapped program, after reset, and for every number of threads\n\n");
+           "and mapped program, after reset, and for every number of threads\n");
+    const demo_result *row = command->results[0];
+    printf("and with %" PRIu64 " B of memory for %" PRIu64 " B of weights, of which every token "
+           "reads %" PRIu64 " B\nfrom the program file while it computes\n\n",
+           row->budget_bytes, row->weights_bytes, row->read_bytes);
 }
 
 static void print_table(const demo_command *command) {
@@ -117,9 +121,10 @@ static void print_json(const demo_command *command) {
     for (uint32_t i = 0; i < command->result_count; i++) {
         const demo_result *row = command->results[i];
         printf("{\"device\": \"%s\", \"threads\": %u, \"planned_bytes\": %" PRIu64
-               ", \"mapped_bytes\": %" PRIu64 ", \"tokens_per_second\": %.1f, ",
-               row->device, row->threads, row->planned_bytes, row->mapped_bytes,
-               row->tokens_per_second);
+               ", \"mapped_bytes\": %" PRIu64 ", \"weights_budget\": %" PRIu64
+               ", \"streamed_bytes\": %" PRIu64 ", \"tokens_per_second\": %.1f, ",
+               row->device, row->threads, row->planned_bytes, row->mapped_bytes, row->budget_bytes,
+               row->read_bytes, row->tokens_per_second);
         if (isfinite(row->difference)) {
             printf("\"difference\": %.3g, ", row->difference);
         } else {

@@ -222,11 +222,50 @@ static rlx_status check_files(run *self) {
     return status;
 }
 
+/* A quarter of the weights, or what the largest tile needs. */
+static rlx_status load_streamed(run *self, rlx_program **out_program) {
+    rlx_program_options options = {.size = sizeof options};
+    options.weights_budget = rlx_program_weights_bytes(self->program) / 4;
+    rlx_status status = rlx_program_load(self->device, self->program_path, &options, out_program);
+    if (status == RLX_DOES_NOT_FIT) {
+        options.weights_budget = rlx_last_error_detail()->bytes;
+        status = rlx_program_load(self->device, self->program_path, &options, out_program);
+    }
+    return status;
+}
+
+/* Most weights are read from the program file for every token, and every logit is the same. */
+static rlx_status check_streamed(run *self) {
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    rlx_stream_info info = {0};
+    rlx_stream_entry_info reads = {0};
+    double ns;
+    TRY(load_streamed(self, &program));
+    rlx_status status = rlx_plan_stream_info(rlx_program_plan(program), &info);
+    if (status == RLX_OK) {
+        status =
+            rlx_plan_stream_entry(rlx_program_plan(program), self->result->chat.decode, &reads);
+    }
+    if (status == RLX_OK) status = rlx_exec_create(program, NULL, &exec);
+    rlx_program_release(program);
+    if (status == RLX_OK) status = rlx_exec_restore_state(exec, self->state_path);
+    if (status == RLX_OK) status = go_on(self, exec, "the streamed conversation differs");
+    if (status == RLX_OK) status = start_again(self, exec, "the streamed program differs", &ns);
+    rlx_exec_destroy(exec);
+    self->result->weights_bytes = info.weights_bytes;
+    self->result->budget_bytes = info.budget_bytes;
+    self->result->read_bytes = reads.read_bytes;
+    if (reads.read_bytes == 0) note_problem(self, "the streamed program reads nothing");
+    return status;
+}
+
 static rlx_status run_all(run *self, uint32_t threads) {
     TRY(open_run(self, threads));
     TRY(talk(self));
     TRY(go_on(self, self->clone, "the clone's conversation differs"));
     TRY(check_files(self));
+    TRY(check_streamed(self));
     TRY(measure_speed(self));
     if (self->result->mapped_bytes != self->result->planned_bytes) {
         note_problem(self, "the arena has other bytes than were planned");

@@ -19,6 +19,8 @@ typedef struct demo_result {
     char device[64];
     uint32_t threads;
     uint64_t planned_bytes, mapped_bytes;
+    uint64_t weights_bytes, budget_bytes; /* of the run that streamed its weights */
+    uint64_t read_bytes;                  /* by each of its tokens */
     double tokens_per_second;
     double difference; /* from the uncached forward */
     /* "" or what did not go on as the first conversation went. */
