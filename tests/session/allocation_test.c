@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run allocates nothing: of every compiled graph here, 1,000 runs on one and on three threads,
  * inputs and outputs included, while all allocations of all threads are counted. */
+#include "session/stream_model.h"
 #include "session/subject.h"
 
 #include "support/counted_memory.h"
@@ -102,6 +103,42 @@ static void a_run_that_fails_allocates_nothing(void **state) {
     subject_close(&self);
 }
 
+/* Reads by the kernel's ring or by threads, tokens, waits: everything was made beforehand. */
+static void runs_that_stream_weights_allocate_nothing(void **state) {
+    rlx_device *device = subject_device("cpu", 2);
+    rlx_program_options budget = {.size = sizeof budget, .weights_budget = 70000};
+    rlx_exec_options how = {.size = sizeof how, .profile = true};
+    char *text = stream_model(3);
+    rlx_test_folder folder;
+    rlx_program *program = NULL, *loaded = NULL;
+    rlx_exec *exec = NULL;
+    subject self;
+    uint32_t failures = 0;
+    (void)state;
+    rlx_test_folder_create(&folder);
+    subject_open_text(&self, "streamed", text);
+    assert_ok(rlx_session_compile(self.session, device, NULL, NULL, &program));
+    assert_ok(rlx_program_save(program, rlx_test_path(&folder, "p")));
+    assert_ok(rlx_program_load(device, rlx_test_path(&folder, "p"), &budget, &loaded));
+    rlx_stream_info info;
+    assert_ok(rlx_plan_stream_info(rlx_program_plan(loaded), &info));
+    assert_true(info.tile_count > 1);
+    assert_ok(rlx_exec_create(loaded, &how, &exec));
+    uint64_t calls = counted_calls(), maps = counted_maps();
+    for (uint32_t i = 0; i < RUNS / 5; i++)
+        failures += !run_once(&self, exec, 1);
+    assert_int_equal(counted_calls() - calls, 0);
+    assert_true(counted_maps() == maps);
+    assert_int_equal(failures, 0);
+    rlx_exec_destroy(exec);
+    rlx_program_release(loaded);
+    rlx_program_release(program);
+    subject_close(&self);
+    free(text);
+    rlx_test_folder_remove(&folder);
+    rlx_device_release(device);
+}
+
 /* A hook over static memory: whoever calls malloc itself is seen. */
 typedef struct pool {
     size_t used, live;
@@ -174,6 +211,7 @@ int main(void) {
         cmocka_unit_test(a_thousand_runs_on_three_threads_allocate_nothing),
         cmocka_unit_test(poison_and_profiles_allocate_nothing),
         cmocka_unit_test(a_run_that_fails_allocates_nothing),
+        cmocka_unit_test(runs_that_stream_weights_allocate_nothing),
         cmocka_unit_test(sessions_programs_and_executables_use_only_the_hook),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  *
  *     test_session_stream [FIRST COUNT]     other seeds, to look for more
  */
+#include "plan/plan.h"
 #include "session/stream_model.h"
 #include "session/subject.h"
 
@@ -251,6 +252,76 @@ static void a_plan_is_split_once_and_not_saved(void **state) {
     assert_status(RLX_INVALID_ARGUMENT, rlx_plan_stream_weights(NULL, 1));
 }
 
+/* What a hostile or broken split could do, and what the verifier says to it. */
+static rlx_plan_buffer *tile_buffer(rlx_plan *plan, uint32_t tile) {
+    return &plan->buffers.items[plan->slots.items[plan->stream.tiles.items[tile].slot].buffer];
+}
+
+static void use_early(rlx_plan *plan) { /* the wait comes after the kernel */
+    uint32_t wait = plan->stream.tiles.items[1].wait_step;
+    rlx_plan_step step = plan->steps.items[wait];
+    plan->steps.items[wait] = plan->steps.items[wait + 1];
+    plan->steps.items[wait + 1] = step;
+    plan->stream.tiles.items[1].wait_step = wait + 1;
+    plan->stretches.items[1].first_step = wait;
+}
+
+static void read_over_a_live_tile(rlx_plan *plan) {
+    tile_buffer(plan, 1)->offset = tile_buffer(plan, 0)->offset;
+    tile_buffer(plan, 1)->first_step = plan->stream.tiles.items[1].read_step;
+}
+
+static void read_past_the_file(rlx_plan *plan) {
+    plan->stream.tiles.items[0].source_offset = plan->stream.source_bytes;
+}
+
+static void forget_the_wait(rlx_plan *plan) {
+    plan->steps.items[plan->stream.tiles.items[0].wait_step].target = 1;
+}
+
+static void live_from_before_the_read(rlx_plan *plan) {
+    tile_buffer(plan, 2)->first_step--;
+}
+
+static void share_a_buffer(rlx_plan *plan) {
+    plan->stream.tiles.items[1].slot = plan->stream.tiles.items[0].slot;
+}
+
+static void write_into_a_tile(rlx_plan *plan) {
+    rlx_plan_step *step = &plan->steps.items[plan->stream.tiles.items[0].wait_step + 1];
+    uint32_t *operands = &plan->operands.items[step->operands_at];
+    plan->slots.items[operands[step->input_count]].buffer =
+        plan->slots.items[plan->stream.tiles.items[0].slot].buffer;
+}
+
+static void claim_more_than_is_mapped(rlx_plan *plan) {
+    plan->segment_bytes[RLX_SEGMENT_WEIGHTS] += 64;
+}
+
+static void the_verifier_refuses_a_broken_split(void **state) {
+    static const struct {
+        void (*breaks)(rlx_plan *plan);
+        const char *says;
+    } rows[] = {{use_early, "is there after step"},
+                {read_over_a_live_tile, "overlap in segment 4"},
+                {read_past_the_file, "> weights"},
+                {forget_the_wait, "neither the read"},
+                {live_from_before_the_read, "its buffer lives"},
+                {share_a_buffer, "tile 1"},
+                {write_into_a_tile, "must not write"},
+                {claim_more_than_is_mapped, "resident pieces of"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rlx_plan *plan = plan_layers(6, 64, 0);
+        split(plan, 40000);
+        assert_true(plan->stream.tiles.count >= 3);
+        rows[i].breaks(plan);
+        assert_status(RLX_INVALID_PLAN, rlx_plan_verify(plan));
+        assert_error_has(rows[i].says);
+        rlx_plan_destroy(plan);
+    }
+}
+
 static rlx_status split_with(const rlx_allocator *allocator, void *argument) {
     const char *path = argument;
     rlx_plan *plan = NULL;
@@ -315,6 +386,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_tensor_used_twice_is_pinned_or_read_twice),
         cmocka_unit_test(a_budget_for_all_changes_nothing),
         cmocka_unit_test(a_plan_is_split_once_and_not_saved),
+        cmocka_unit_test(the_verifier_refuses_a_broken_split),
         cmocka_unit_test(every_allocation_may_fail),
     };
     if (argc > 2) {
