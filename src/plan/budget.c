@@ -222,9 +222,8 @@ static rlx_status analyse(budget *self) {
                               (void **)&self->tiles));
     RLX_TRY(rlx_scratch_array(&self->memory, (uint64_t)steps + 1, sizeof *self->live,
                               (void **)&self->live));
-    budget_build_tiles(self, (budget_level){tile_bytes, true});
-    budget_count_reads(self);
     find_turns(self);
+    budget_count_reads(self);
     RLX_TRY(sort_weights(self, compare_offset, &self->by_offset));
     RLX_TRY(sort_weights(self, compare_worth, &self->by_worth));
     return sort_weights(self, compare_size, &self->by_size);

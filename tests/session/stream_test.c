@@ -313,7 +313,7 @@ static void the_verifier_refuses_a_broken_split(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rlx_plan *plan = plan_layers(6, 64, 0);
-        split(plan, 40000);
+        split(plan, 60000);
         assert_true(plan->stream.tiles.count >= 3);
         rows[i].breaks(plan);
         assert_status(RLX_INVALID_PLAN, rlx_plan_verify(plan));
