@@ -190,6 +190,7 @@ typedef struct tile {
     int64_t k_base, v_base; /* of the head */
     const float *keys, *values;
     int64_t k_stride, v_stride;
+    enum { UNKNOWN, NUMBERS, OTHERS } content; /* of the values; asked for where keys are hidden */
 } tile;
 
 static tile make_tile(const block *self, int64_t first, int64_t count) {
@@ -235,6 +236,39 @@ static void add_few_values(const block *self, const tile *now, int64_t seen) {
         (tiles->kind == VALUES_F16 ? value_column_f16 : value_column_bf16)(
             self->scores, tiles->panel, self->row_count, values + i, at->v->strides[2], seen,
             self->sums + i, tiles->padded_width);
+    }
+}
+
+/* Vector i of value t of the tile. */
+VEC_INLINE vf tile_value(const block *self, const tile *now, int64_t t, int64_t i) {
+    const rlx_tensor *v = self->at->v;
+    if (self->tiles->kind == VALUES_F32) return vf_load(now->values + t * now->v_stride + i);
+    int64_t at = now->v_base + (now->first + t) * v->strides[2] + i;
+    return self->tiles->kind == VALUES_F16 ? value_load(v->data, at, VALUES_F16)
+                                           : value_load(v->data, at, VALUES_BF16);
+}
+
+/* Infinities and NaN times 0 are not 0. */
+static bool has_only_numbers(const block *self, const tile *now) {
+    vf sum = {0};
+    for (int64_t t = 0; t < now->count; t++) {
+        for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
+            sum += tile_value(self, now, t, i) * 0.0f;
+    }
+    return vf_sum(sum) == 0;
+}
+
+/* Values that are no numbers must not reach rows that do not see them: weights of 0 are skipped. */
+static void add_seen_values(const block *self, const tile *now, int64_t r, int64_t row_count,
+                            int64_t seen) {
+    int64_t width = self->tiles->padded_width;
+    for (int64_t row = 0; row < row_count; row++) {
+        float *sums = self->sums + (r + row) * width;
+        for (int64_t t = 0; t < seen; t++) {
+            float weight = self->scores[t * self->tiles->panel + row];
+            for (int64_t i = 0; weight != 0 && i < width; i += VF)
+                vf_store(sums + i, vf_load(sums + i) + tile_value(self, now, t, i) * weight);
+        }
     }
 }
 
@@ -288,13 +322,21 @@ static void do_line(const block *self, const tile *now) {
     if (at->mask->data != NULL) add_mask(self, 0, 1, from, seen);
     weigh_line(self, seen);
     rescale(self, 0, 1);
-    line_values(self->scores,
-                (const char *)at->v->data + (now->v_base + from * at->v->strides[2]) * size,
-                at->v->strides[2], seen, self->sums, at->width, tiles->kind);
+    /* Runs of keys that are seen: a mask may hide values that are no numbers. */
+    for (int64_t t = 0, run = 0; t < seen; t += run) {
+        run = 1;
+        if (self->scores[t] == 0) continue;
+        while (t + run < seen && self->scores[t + run] != 0)
+            run++;
+        line_values(self->scores + t,
+                    (const char *)at->v->data +
+                        (now->v_base + (from + t) * at->v->strides[2]) * size,
+                    at->v->strides[2], run, self->sums, at->width, tiles->kind);
+    }
 }
 
 /* One panel of rows, from `r` on, on one tile. */
-static void do_panel(const block *self, const tile *now, int64_t r) {
+static void do_panel(const block *self, tile *now, int64_t r) {
     const rlx_attention *at = self->at;
     const tiling *tiles = self->tiles;
     int64_t panel = tiles->panel, row_count = rlx_ref_least(panel, self->row_count - r);
@@ -309,10 +351,14 @@ static void do_panel(const block *self, const tile *now, int64_t r) {
     }
     if (at->softcap > 0) cap_scores(self, seen);
     if (at->mask->data != NULL) add_mask(self, r, row_count, now->first, seen);
-    if (sees.common_first > now->first || sees.common_end < now->first + seen || row_count < panel)
-        hide_keys(self, r, now->first, seen);
+    bool is_hiding = sees.common_first > now->first || sees.common_end < now->first + seen;
+    if (is_hiding || row_count < panel) hide_keys(self, r, now->first, seen);
     if (weigh(self, r, seen)) rescale(self, r, row_count);
-    if (tiles->kind != VALUES_F32) {
+    if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
+        now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
+    if (now->content == OTHERS) {
+        add_seen_values(self, now, r, row_count, seen);
+    } else if (tiles->kind != VALUES_F32) {
         add_few_values(self, now, seen);
     } else {
         add_values(self->scores, panel, row_count, now->values, now->v_stride, seen,
