@@ -25,7 +25,9 @@ static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query
         in_layouts[1] = block == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
     } else if (groups == 1 || (w->dims[1] % block == 0 && w->dims[0] / groups % (2 * block) == 0)) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_PANELS8X16 : RLX_LAYOUT_PANELS16X32;
-/* b in panels as wide as two vectors, unless more than a quarter of it would be padding. */
+    }
+}
+
 static bool is_small_float(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
 }
