@@ -165,6 +165,24 @@ VEC_INLINE vf vf_select(vi mask, vf yes, vf no) {
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
 #endif
 }
+/* Whether every lane of a mask is set. */
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+VEC_INLINE bool vi_all(vi mask) {
+    return _mm512_movepi32_mask((__m512i)mask) == 0xffff;
+}
+#elif defined(__AVX2__)
+VEC_INLINE bool vi_all(vi mask) {
+    vec_parts m = {.i = mask};
+    int bits = 0xff;
+    for (int p = 0; p < VEC_PIECES; p++)
+        bits &= _mm256_movemask_ps(m.n[p]);
+    return bits == 0xff;
+}
+#else
+VEC_INLINE bool vi_all(vi mask) {
+    return vminvq_u32((uint32x4_t)mask) == UINT32_MAX;
+}
+#endif
 VEC_INLINE vf vf_abs(vf x) {
     return (vf)((vi)x & 0x7fffffff);
 }

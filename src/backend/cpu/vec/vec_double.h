@@ -8,6 +8,7 @@
 
 typedef double vd_half __attribute__((vector_size(RLX_VEC_BYTES))); /* VF / 2 lanes */
 typedef int64_t vl_half __attribute__((vector_size(RLX_VEC_BYTES)));
+typedef uint64_t vlu_half __attribute__((vector_size(RLX_VEC_BYTES)));
 typedef struct vd {
     vd_half low, high;
 } vd;
@@ -21,6 +22,9 @@ VEC_INLINE vd vd_of(vf x) {
 VEC_INLINE vf vf_of_vd(vd x) {
     __m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)x.low));
     return (vf)_mm512_insertf32x8(low, _mm512_cvtpd_ps((__m512d)x.high), 1);
+}
+VEC_INLINE vd_half vd_fma(vd_half a, vd_half b, vd_half c) {
+    return (vd_half)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 }
 #elif defined(__AVX2__)
 typedef union vec_double_parts {
@@ -45,6 +49,15 @@ VEC_INLINE vf vf_of_vd(vd x) {
     }
     return to.v;
 }
+VEC_INLINE vd_half vd_fma(vd_half a, vd_half b, vd_half c) {
+    union {
+        vd_half v;
+        __m256d n[RLX_VEC_BYTES / 32];
+    } x = {a}, y = {b}, z = {c};
+    for (int p = 0; p < VEC_PIECES; p++)
+        z.n[p] = _mm256_fmadd_pd(x.n[p], y.n[p], z.n[p]);
+    return z.v;
+}
 #else
 VEC_INLINE vd vd_of(vf x) {
     return (vd){(vd_half)vcvt_f64_f32(vget_low_f32((float32x4_t)x)),
@@ -53,7 +66,13 @@ VEC_INLINE vd vd_of(vf x) {
 VEC_INLINE vf vf_of_vd(vd x) {
     return (vf)vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)x.low), (float64x2_t)x.high);
 }
+VEC_INLINE vd_half vd_fma(vd_half a, vd_half b, vd_half c) {
+    return (vd_half)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
 #endif
+VEC_INLINE vd_half vd_set(double x) {
+    return x - (vd_half){0};
+}
 
 /* mask lanes are all ones or all zeros. */
 VEC_INLINE vd_half vd_select(vl_half mask, vd_half yes, vd_half no) {

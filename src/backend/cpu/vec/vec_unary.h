@@ -8,11 +8,12 @@
 
 #include "backend/cpu/vec/vec_double.h"
 #include "backend/cpu/vec/vec_math.h"
+#include "backend/cpu/vec/vec_trig.h"
 
 /* clang-format off */
 #define VEC_UNARY_OPS(OP)                                                                        \
     OP(IDENTITY) OP(ABS) OP(NEG) OP(SIGN) OP(FLOOR) OP(CEIL) OP(ROUND) OP(SQRT) OP(RSQRT)        \
-    OP(RECIPROCAL) OP(SQUARE) OP(EXP) OP(LOG) OP(TANH) OP(ERF) OP(SIGMOID) OP(RELU)              \
+    OP(RECIPROCAL) OP(SQUARE) OP(EXP) OP(LOG) OP(SIN) OP(COS) OP(TANH) OP(ERF) OP(SIGMOID) OP(RELU)              \
     OP(LEAKY_RELU) OP(ELU) OP(CELU) OP(SELU) OP(GELU) OP(GELU_TANH) OP(SILU) OP(MISH)            \
     OP(HARD_SIGMOID) OP(HARD_SWISH) OP(SOFTPLUS) OP(SOFTSIGN) OP(THRESHOLDED_RELU) OP(CLIP)
 /* clang-format on */
@@ -67,6 +68,10 @@ VEC_INLINE vf vec_unary(rlx_op op, vf x, double alpha, double beta) {
         return vf_exp(x);
     case RLX_OP_LOG:
         return vf_log(x);
+    case RLX_OP_SIN:
+        return vf_sin(x);
+    case RLX_OP_COS:
+        return vf_cos(x);
     case RLX_OP_TANH:
         return vf_tanh(x);
     case RLX_OP_ERF:
