@@ -63,6 +63,11 @@ int64_t rlx_float_to_integer(rlx_dtype dtype, double value);
 /* Lanes become what the dtype can hold: floats rounded, integers wrapped. */
 void rlx_tile_round(rlx_dtype dtype, void *lanes, uint32_t count);
 
+/* Elements side by side, at any alignment, to lanes; and lanes to elements: floats are rounded,
+ * integers cut to their width. No blocks of several elements. */
+void rlx_tile_decode(rlx_dtype dtype, const char *source, int64_t count, void *lanes);
+void rlx_tile_encode(rlx_dtype dtype, char *target, int64_t count, const void *lanes);
+
 /* How the elements of all tensors are stepped through together: dims of 1 are left out, and
  * neighbouring dims are one where every tensor allows it. The rank is at least 1. */
 typedef struct rlx_sweep {

@@ -113,7 +113,6 @@ static void move_elements(char *target, int64_t target_stride, const char *sourc
 }
 #undef MOVE
 
-/* Contiguous elements to lanes. */
 #define WIDEN(type, lane_type)                                            \
     RLX_TILE_LOOP for (int64_t i = 0; i < count; i++) {                   \
         type value;                                                       \
@@ -122,7 +121,7 @@ static void move_elements(char *target, int64_t target_stride, const char *sourc
     }                                                                     \
     return;
 
-static void decode_run(rlx_dtype dtype, const char *source, int64_t count, void *lanes) {
+void rlx_tile_decode(rlx_dtype dtype, const char *source, int64_t count, void *lanes) {
     switch (dtype) {
     case RLX_DTYPE_F64:
     case RLX_DTYPE_I64:
@@ -158,8 +157,7 @@ static void decode_run(rlx_dtype dtype, const char *source, int64_t count, void 
     }                                                                     \
     return;
 
-/* Lanes to contiguous elements: floats are rounded, integers cut to their width. */
-static void encode_run(rlx_dtype dtype, char *target, int64_t count, const void *lanes) {
+void rlx_tile_encode(rlx_dtype dtype, char *target, int64_t count, const void *lanes) {
     switch (dtype) {
     case RLX_DTYPE_F64:
     case RLX_DTYPE_I64:
@@ -223,14 +221,14 @@ static void load_run(const rlx_tensor *tensor, int64_t offset, int64_t stride, i
         for (int64_t i = 0; i < count; i++)
             ((int64_t *)(void *)lanes)[i] = rlx_load_i64(dtype, tensor->data, offset + i * stride);
     } else if (stride == 1 || count == 1) {
-        decode_run(dtype, (const char *)tensor->data + offset * bytes, count, lanes);
+        rlx_tile_decode(dtype, (const char *)tensor->data + offset * bytes, count, lanes);
     } else if (stride == 0) {
-        decode_run(dtype, (const char *)tensor->data + offset * bytes, 1, lanes);
+        rlx_tile_decode(dtype, (const char *)tensor->data + offset * bytes, 1, lanes);
         fill_lanes(lanes, rlx_lane_bytes(rlx_lane_of(dtype)), count);
     } else {
         move_elements(gathered, 1, (const char *)tensor->data + offset * bytes, stride, count,
                       bytes);
-        decode_run(dtype, gathered, count, lanes);
+        rlx_tile_decode(dtype, gathered, count, lanes);
     }
 }
 
@@ -283,9 +281,9 @@ static void store_run(const rlx_tensor *tensor, int64_t offset, int64_t stride, 
             rlx_store_i64(dtype, tensor->data, offset + i * stride, value);
         }
     } else if (stride == 1 || count == 1) {
-        encode_run(dtype, target, count, lanes);
+        rlx_tile_encode(dtype, target, count, lanes);
     } else {
-        encode_run(dtype, encoded, count, lanes);
+        rlx_tile_encode(dtype, encoded, count, lanes);
         move_elements(target, stride, encoded, 1, count, row->block_bytes);
     }
 }
