@@ -34,6 +34,9 @@ int rlx_bench_steps(FILE *out, bool json);
 /* Softmax, norms, reductions and transposes against copying the same bytes. */
 int rlx_bench_rows(FILE *out, bool json);
 
+/* Elementwise ops and chains on 64 MiB against copying; a chain of six against one add. */
+int rlx_bench_elementwise(FILE *out, bool json);
+
 /* Attention: prefill against the multiply-add peak, decode against the read bandwidth. */
 int rlx_bench_attention(FILE *out, bool json);
 
