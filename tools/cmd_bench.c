@@ -22,19 +22,17 @@ typedef struct topic {
 } topic;
 
 static const topic topics[] = {
-    {"limits", rlx_bench_limits}, {"memory", rlx_bench_memory},       {"place", rlx_bench_place},
-    {"copy", rlx_bench_copy},     {"stream", rlx_bench_stream},       {"steps", rlx_bench_steps},
-    {"rows", rlx_bench_rows},     {"attention", rlx_bench_attention}, {"conv", rlx_bench_conv},
-    {"rows", rlx_bench_rows},     {"attention", rlx_bench_attention}, {"matmul", rlx_bench_matmul},
     {"limits", rlx_bench_limits},
     {"memory", rlx_bench_memory},
     {"place", rlx_bench_place},
     {"copy", rlx_bench_copy},
     {"stream", rlx_bench_stream},
     {"steps", rlx_bench_steps},
-    {"elementwise", rlx_bench_elementwise},
     {"rows", rlx_bench_rows},
     {"attention", rlx_bench_attention},
+    {"conv", rlx_bench_conv},
+    {"matmul", rlx_bench_matmul},
+    {"elementwise", rlx_bench_elementwise},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -159,11 +157,8 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  copy     copy engines, overlap with compute, conversions\n"
         "  stream   layers read from disk behind compute\n"
         "  steps    what a step costs beside its work, on one thread and shared\n"
-        "  rows     softmax, norms, reductions, moves against copying\n"
+        "  rows     softmax, norms, reductions, pools, moves against copying\n"
         "  elementwise  chains and single ops against copying\n"
-        "  rows     softmax, norms, reductions, pools, moves against copying\n"
-        "  attention  prefill and decode against arithmetic and memory",
-        "  rows     softmax, norms, reductions, pools, moves against copying\n"
         "  attention  prefill and decode against arithmetic and memory\n"
         "  matmul   products against arithmetic and memory",
         options,
