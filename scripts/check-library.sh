@@ -7,7 +7,7 @@
 set -eu
 shared=$1 static=$2 failed=0
 # Importers and the kernels of every instruction set included; GPU shaders would come on top.
-limit_bytes=2000000
+limit_bytes=2500000
 stripped=$(mktemp)
 trap 'rm -f "$stripped"' EXIT
 complain() { echo "$*" && failed=1; }

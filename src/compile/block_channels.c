@@ -212,7 +212,8 @@ static bool is_worth(const blocker *self, const conv_facts *facts) {
     if (facts->residual != RLX_NONE && twin(self, facts->residual) == RLX_NONE) {
         moved += bytes_of(self, facts->residual);
     }
-    return 9 * flops / (double)target->flops_per_second >
+    return 9 * flops /
+               (double)(target->flops_per_second / (target->workers == 0 ? 1 : target->workers)) >
            2 * moved / (double)target->bytes_per_second;
 }
 

@@ -226,6 +226,7 @@ static void too_little_or_crooked_memory_is_refused(void **state) {
     subject_close(&self);
 }
 
+/* On scalar kernels: vector levels pay for speed with workspace and blocks of channels. */
 static uint64_t scratch_of(subject *self, uint64_t disabled, bool without_reuse,
                            uint64_t *out_bound) {
     rlx_entry_spec entry = {.bindings = self->bindings, .binding_count = self->binding_count};
@@ -236,7 +237,7 @@ static uint64_t scratch_of(subject *self, uint64_t disabled, bool without_reuse,
                                    .without_reuse = without_reuse};
     rlx_plan *plan = NULL;
     rlx_entry_info info;
-    assert_ok(rlx_session_plan(self->session, "cpu", 2, &options, &plan));
+    assert_ok(rlx_session_plan(self->session, "cpu:scalar", 2, &options, &plan));
     assert_ok(rlx_plan_entry_at(plan, 0, &info));
     assert_int_equal(info.scratch_bytes, rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH));
     rlx_plan_destroy(plan);

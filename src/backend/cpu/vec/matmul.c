@@ -365,7 +365,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     cut by = cut_of(&mm);
     room at = room_of(&mm);
     _Alignas(64) float here[SMALL_ROOM];
-    float *workspace = args->workspace != NULL ? args->workspace : here;
+    float *workspace = at.all <= SMALL_ROOM ? here : args->workspace;
     int64_t panels = matmul_up(mm.n, MATMUL_COLUMNS), per_batch = by.row_blocks * by.column_blocks;
     for (int64_t item = begin; item < end; item++) {
         int64_t rest = item % per_batch;
