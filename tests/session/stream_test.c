@@ -280,7 +280,7 @@ static void forget_the_wait(rlx_plan *plan) {
 }
 
 static void live_from_before_the_read(rlx_plan *plan) {
-    tile_buffer(plan, 2)->first_step--;
+    tile_buffer(plan, 1)->first_step--;
 }
 
 static void share_a_buffer(rlx_plan *plan) {
@@ -291,7 +291,7 @@ static void write_into_a_tile(rlx_plan *plan) {
     rlx_plan_step *step = &plan->steps.items[plan->stream.tiles.items[0].wait_step + 1];
     uint32_t *operands = &plan->operands.items[step->operands_at];
     plan->slots.items[operands[step->input_count]].buffer =
-        plan->slots.items[plan->stream.tiles.items[0].slot].buffer;
+        plan->slots.items[plan->stream.tiles.items[1].slot].buffer;
 }
 
 static void claim_more_than_is_mapped(rlx_plan *plan) {
