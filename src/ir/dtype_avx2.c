@@ -4,7 +4,7 @@
  * instructions switched on; dtype.c asks the processor before it calls anything here.
  *
  * Large results go past the caches: they would not stay there, and a store that has to fetch its
- * line first moves half as many bytes again (docs/decisions/0011-conversions.md).
+ * line first moves half as many bytes again (docs/decisions/0016-conversions.md).
  */
 #define CODEC(name) name##_avx2
 #define CODEC_HAS_HALVES
