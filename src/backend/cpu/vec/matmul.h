@@ -120,7 +120,7 @@ static bool matmul_has_pairs(rlx_layout layout) {
            layout == RLX_LAYOUT_ROWS16X2 || layout == RLX_LAYOUT_ROWS32X2;
 }
 
-static matmul matmul_make(const rlx_kernel_args *args) {
+static inline matmul matmul_make(const rlx_kernel_args *args) {
     static const rlx_tensor absent = {0};
     const rlx_matmul_attrs *attrs = args->attrs;
     matmul mm = {.a = &args->in[0],
@@ -159,7 +159,7 @@ static matmul matmul_make(const rlx_kernel_args *args) {
     return mm;
 }
 
-static matmul_batch matmul_batch_at(const matmul *mm, int64_t batch) {
+static inline matmul_batch matmul_batch_at(const matmul *mm, int64_t batch) {
     matmul_batch at;
     at.a = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->a_batch, batch);
     at.b = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->b_batch, batch);
