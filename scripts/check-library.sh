@@ -6,8 +6,9 @@
 #     scripts/check-library.sh LIBRLX_SO LIBRLX_A
 set -eu
 shared=$1 static=$2 failed=0
-# Importers and the kernels of every instruction set included; GPU shaders would come on top.
-limit_bytes=2500000
+# The aim is 2,000,000 without GPU shaders. Kernels of two instruction sets have brought it to 2.38 MB
+# (gcc) and 2.52 MB (clang); it must not grow further.
+limit_bytes=2600000
 stripped=$(mktemp)
 trap 'rm -f "$stripped"' EXIT
 complain() { echo "$*" && failed=1; }
