@@ -4,7 +4,7 @@
 #include "base/cpu.h"
 
 /* clang-format off */
-#if defined(__x86_64__)
+#if defined(RLX_HAS_WIDE)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_wide[];
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
@@ -23,7 +23,7 @@ uint32_t kernel_levels(const rlx_cpu_level *out[KERNEL_LEVELS]) {
     for (uint32_t i = 1; i < rlx_cpu_level_count; i++) {
         if ((rlx_cpu_levels[i].flags & ~flags) == 0) out[count++] = &rlx_cpu_levels[i];
     }
-#if defined(__x86_64__)
+#if defined(RLX_HAS_WIDE)
     if ((wide.flags & ~flags) == 0) out[count++] = &wide;
 #endif
     return count;
