@@ -284,7 +284,8 @@ static void run_panel(const conv_cut *cut, const conv_place *at, const conv_dept
         int64_t size = conv_divide_up(positions - p, count - i);
         fetch_next(cut, at, i, count);
         aim_tile(cut, at, p, size, view->y.data + y_at, start, start_image, &tile);
-        (is_narrow ? narrow_tiles : tiles)[size - 1](depth, &tile);
+        tile_fn run_tile = is_narrow ? narrow_tiles[size - 1] : tiles[size - 1];
+        run_tile(depth, &tile);
         p += size;
     }
 }
