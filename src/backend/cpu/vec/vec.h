@@ -261,11 +261,13 @@ VEC_INLINE void vf_store_n(float *to, vf x, int64_t n) {
 #endif
 VEC_INLINE vh vh_load_n(const uint16_t *from, int64_t n) {
     vh r = {0};
-    memcpy(&r, from, (size_t)n * 2);
+    for (int64_t i = 0; i < n; i++)
+        r[i] = from[i];
     return r;
 }
 VEC_INLINE void vh_store_n(uint16_t *to, vh x, int64_t n) {
-    memcpy(to, &x, (size_t)n * 2);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = x[i];
 }
 
 /* Past the caches, for results that are far larger than them. `to` is aligned to RLX_VEC_BYTES.
