@@ -2,67 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real models against reference outputs, through `rlx run`.
 
-The folder (RLX_ONNX_MODELS) holds *.onnx and refs/REFS.txt: per model its inputs (a rule, or "all N") and
-outputs; refs/MODEL/out_K.npy are the references, out_K_strideS.npy every S-th element. Without the
-folder the test is skipped (77).
-usage: models_test.py RLX [MODEL..]
+The folder RLX_TEST_DATA/models holds them (scripts/onnx_cases.py says how). Models whose weights are made by rule are
+written to FOLDER by the models' own expand.js, if node is there. Without RLX_TEST_DATA the test is skipped (77).
+usage: models_test.py RLX FOLDER small|all|MODEL..
 """
 import array
 import os
-import re
-import struct
+import shutil
 import subprocess
 import sys
 import tempfile
 
-CODES = {"float32": ("<f4", "f"), "int64": ("<i8", "q"), "int32": ("<i4", "i")}
-INPUT = re.compile(r"in_(\d+) `(.*)` (\w+)\[([\d,]*)\] (?:lcg\((\d+)\) in \[([-\d]+),(\d+)\)|all ([-\d]+))")
-OUTPUT = re.compile(r"out_(\d+) `(.*)` (\w+)\[")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "scripts"))
+import onnx_cases  # noqa: E402
 
-
-def lcg(index, low, high, count, is_float):
-    """The input rule: a 32-bit congruence, scaled in double."""
-    x = 12345 + 777 * index
-    out = []
-    for _ in range(count):
-        x = (x * 1664525 + 1013904223) & 0xFFFFFFFF
-        value = low + (high - low) * ((x >> 8) / 16777216.0)
-        out.append(value if is_float else int(value // 1))
-    return out
-
-
-def write_npy(path, descr, code, dims, values):
-    shape = "(%s)" % "".join("%d, " % dim for dim in dims)
-    header = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-        file.write(array.array(code, values).tobytes())
-
-
-def read_npy(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    size = struct.unpack("<H", data[8:10])[0]
-    code = {"f4": "f", "i8": "q", "i4": "i"}[re.search(r"'[<|](\w+)'", data[:10 + size].decode("latin1")).group(1)]
-    return array.array(code, data[10 + size:])
-
-
-def references(path):
-    """Model: ([inputs], [outputs]) of REFS.txt."""
-    models, current = {}, None
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("- **"):
-                name = line.split("**")[1]
-                current = models.setdefault(name, ([], []))
-                if "(" in name:
-                    current = ([], [])
-            elif INPUT.match(line.strip()):
-                current[0].append(INPUT.match(line.strip()).groups())
-            elif OUTPUT.match(line.strip()):
-                current[1].append(OUTPUT.match(line.strip()).groups())
-    return models
+LARGE = ("resnet50", "inception_v1", "minilm_l6")
 
 
 def file_name(port):
@@ -70,75 +24,97 @@ def file_name(port):
     return "".join("%%%02X" % ord(c) if c in "/%" else c for c in port) + ".npy"
 
 
-def find_model(folder, name):
-    for path in (name + ".onnx", os.path.join("expanded", name + ".onnx")):
-        if os.path.exists(os.path.join(folder, path)):
-            return os.path.join(folder, path)
-    return None
+def expand(models, folder, name):
+    """A model with weights by rule, written once."""
+    light = os.path.join(models, "light", "light_%s.onnx" % name)
+    graph = os.path.join(models, name + "_graph.onnx")
+    target = os.path.join(folder, name + ".onnx")
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(target) and os.path.exists(light):
+        command = ["node", os.path.join(models, "expand.js"), "light", light, target + ".part"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        os.rename(target + ".part", target)
+    elif not os.path.exists(target):
+        shutil.copyfile(graph, target + ".part")
+        command = ["node", os.path.join(models, "expand.js"), "extern", target + ".part"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        os.rename(target + ".part", target)
+    return target
 
 
-def compare(name, got, folder, number):
-    """None, or what is wrong with output `number`."""
-    stride, path = 1, os.path.join(folder, "out_%d.npy" % number)
-    if not os.path.exists(path):
-        found = [f for f in os.listdir(folder) if f.startswith("out_%d_stride" % number)]
-        stride = int(re.search(r"stride(\d+)", found[0]).group(1))
-        path = os.path.join(folder, found[0])
-    expected = read_npy(path)
-    got = got[::stride]
-    if len(got) != len(expected):
-        return "%d elements instead of %d" % (len(got), len(expected))
-    off = [i for i in range(len(got)) if not abs(got[i] - expected[i]) <= 1e-4 + 1e-3 * abs(expected[i])]
-    if name.startswith("qdq"):  # quantisation steps may fall on the other side
-        rms = (sum((a - b) ** 2 for a, b in zip(got, expected)) / len(got)) ** 0.5
-        return None if rms <= 0.04 and len(off) <= 0.01 * len(got) else "rms %g, %d off" % (rms, len(off))
-    if not off:
-        return None
-    return "element %d is %g instead of %g (%d off)" % (off[0], got[off[0]], expected[off[0]], len(off))
+def find_model(models, folder, name):
+    path = os.path.join(models, name + ".onnx")
+    if os.path.exists(path):
+        return path
+    return expand(models, folder, name) if shutil.which("node") else None
+
+
+def run(rlx, model, temp, inputs):
+    """Runs with [(name, dtype, dims, values)]; None, or what rlx said."""
+    args = []
+    for number, (port, dtype, dims, values) in enumerate(inputs):
+        path = os.path.join(temp, "in_%d.npy" % number)
+        onnx_cases.write_npy(path, dtype, dims, values)
+        args += ["--input", "%s=%s" % (port, path)]
+    done = subprocess.run([rlx, "run", model, "--output-dir", temp] + args,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    return done.stderr.decode().strip() if done.returncode != 0 else None
 
 
 def check(rlx, model, folder, name, inputs, outputs):
     with tempfile.TemporaryDirectory() as temp:
-        args = []
-        for number, port, dtype, dims, seed, low, high, constant in inputs:
-            dims = [int(d) for d in dims.split(",") if d]
-            count = 1
-            for dim in dims:
-                count *= dim
-            is_float = dtype == "float32"
-            values = [float(constant) if is_float else int(constant)] * count if constant is not None \
-                else lcg(int(seed), int(low), int(high), count, is_float)
-            path = os.path.join(temp, "in_%s.npy" % number)
-            write_npy(path, *CODES[dtype], dims, values)
-            args += ["--input", "%s=%s" % (port, path)]
-        target = os.path.join(temp, "out")
-        done = subprocess.run([rlx, "run", model, "--output-dir", target] + args,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        if done.returncode != 0:
-            return done.stderr.decode().strip()
-        for number, port, _ in outputs:
-            path = os.path.join(target, file_name(port))
-            wrong = compare(name, read_npy(path), folder, int(number))
+        wrong = run(rlx, model, temp, [(i.name, i.dtype, i.dims, i.values()) for i in inputs])
+        if wrong:
+            return wrong
+        for number, port in enumerate(outputs):
+            expected, stride = onnx_cases.reference(folder, number)
+            wrong = onnx_cases.differs(name, onnx_cases.read_npy(os.path.join(temp, file_name(port)))[::stride], expected)
             if wrong:
                 return "output '%s': %s" % (port, wrong)
     return None
 
 
+def check_stream(rlx, models):
+    """Chunks of sound one after the other; the state of one is the input of the next."""
+    model = os.path.join(models, "silero_vad_16k_op15.onnx")
+    folder = os.path.join(models, "refs", "silero_vad_16k_op15")
+    audio = onnx_cases.read_npy(os.path.join(folder, "stream_audio.npy"))
+    expected = onnx_cases.read_npy(os.path.join(folder, "stream_prob.npy"))
+    state, before, found = array.array("f", [0.0] * 256), array.array("f", [0.0] * 64), []
+    for k in range(len(expected)):
+        chunk = audio[k * 512:(k + 1) * 512]
+        with tempfile.TemporaryDirectory() as temp:
+            wrong = run(rlx, model, temp, [("input", "float32", [1, 576], before + chunk),
+                                           ("state", "float32", [2, 1, 128], state), ("sr", "int64", [], [16000])])
+            if wrong:
+                return wrong
+            found.append(onnx_cases.read_npy(os.path.join(temp, "output.npy"))[0])
+            state = onnx_cases.read_npy(os.path.join(temp, "stateN.npy"))
+        before = chunk[-64:]
+    return onnx_cases.differs("stream", found, expected) or onnx_cases.differs(
+        "stream", state, onnx_cases.read_npy(os.path.join(folder, "stream_state_final.npy")))
+
+
 def main():
-    folder = os.environ.get("RLX_ONNX_MODELS", "")
-    if not os.path.exists(os.path.join(folder, "refs", "REFS.txt")):
-        print("skipped: RLX_ONNX_MODELS names no folder with models and refs/REFS.txt")
+    rlx, folder, wanted = sys.argv[1], sys.argv[2], sys.argv[3:]
+    models = os.path.join(os.environ.get("RLX_TEST_DATA", ""), "models")
+    if not os.path.exists(os.path.join(models, "refs", "REFS.txt")):
+        print("skipped: RLX_TEST_DATA names no folder with models/refs/REFS.txt")
         return 77
-    failed = count = 0
-    for name, (inputs, outputs) in references(os.path.join(folder, "refs", "REFS.txt")).items():
-        model = find_model(folder, name)
-        if model is None or not inputs or (len(sys.argv) > 2 and name not in sys.argv[2:]):
+    wrong = {}
+    for name, (inputs, outputs) in onnx_cases.references(os.path.join(models, "refs", "REFS.txt")).items():
+        if not inputs or (name in LARGE and wanted == ["small"]) or (wanted not in (["small"], ["all"]) and name not in wanted):
             continue
-        wrong = check(sys.argv[1], model, os.path.join(folder, "refs", name), name, inputs, outputs)
-        count += 1
-        failed += wrong is not None
-        print("%s: %s" % (name, wrong or "ok"))
-    return 1 if failed or count == 0 else 0
+        model = find_model(models, folder, name)
+        if model is None:
+            print("%s: skipped, node writes its weights and is not installed" % name)
+            continue
+        wrong[name] = check(rlx, model, os.path.join(models, "refs", name), name, inputs, outputs)
+    if wanted in (["small"], ["all"]):
+        wrong["silero stream"] = check_stream(rlx, models)
+    for name, reason in wrong.items():
+        print("%s: %s" % (name, reason or "ok"))
+    return 1 if any(wrong.values()) or not wrong else 0
 
 
 if __name__ == "__main__":
