@@ -25,8 +25,6 @@ int rlx_bench_copy(FILE *out, bool json);
 /* A program under a weights budget; the file copy engine against raw reads; layers streamed from
  * disk behind compute. Writes up to 512 MiB to $TMPDIR and removes them. */
 int rlx_bench_stream(FILE *out, bool json);
-/* The first of them, part of the topic above. */
-int rlx_bench_stream_program(FILE *out, bool json, bool is_judged);
 
 /* What a step costs beside its work: alone, not shared, shared; and two threads beside a busy loop.
  */
@@ -80,5 +78,32 @@ uint32_t rlx_bench_threads(void);
  * limit no time can be judged. */
 #define RLX_BENCH_BUSY_LIMIT 0.1
 double rlx_bench_busy(uint32_t threads);
+
+/* Where rows go, whether their bars are judged, and the exit code of the topic so far. */
+typedef struct rlx_bench_report {
+    FILE *out;
+    bool json, is_judged;
+    int code;
+} rlx_bench_report;
+/* Prints the head and how busy the machine is; judges only with so many processors to be had. */
+rlx_bench_report rlx_bench_report_begin(FILE *out, bool json, uint32_t processors);
+/* A row called `name` and `more`, marked when nothing is judged. */
+void rlx_bench_report_row(const rlx_bench_report *self, const char *name, const char *more,
+                          double value, const char *unit, double limit);
+void rlx_bench_report_judge(rlx_bench_report *self, bool is_met);
+
+/* Times of a limit and of ours, measured in turns; the ratio is limit / ours: 1 is at the limit. */
+typedef struct rlx_bench_pairs {
+    rlx_bench_figures limit, ours, ratio;
+} rlx_bench_pairs;
+void rlx_bench_pairs_begin(rlx_bench_pairs *pairs);
+void rlx_bench_pair(rlx_bench_pairs *pairs, double limit_ns, double ours_ns);
+/* Two rows, the best of each and the median of the pairs, and the bar judged by both. An amount
+ * (bytes or operations of one time) makes the first a speed; without one it is a ratio. */
+void rlx_bench_report_pairs(rlx_bench_report *self, const char *name, const rlx_bench_pairs *pairs,
+                            double amount, const char *unit, double bar);
+
+/* The program under a weights budget, part of the topic `stream`. */
+void rlx_bench_stream_program(rlx_bench_report *report);
 
 #endif

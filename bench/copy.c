@@ -2,9 +2,7 @@
 /* `rlx bench copy`: what copy engines cost and what overlapping them with compute gains.
  *
  * Every figure is a ratio to a limit of the same run: the sync engine, max(copy, compute), or a
- * memcpy. The two sides alternate; a bar holds when the best of each meets it and the median of the
- * pairs is within 1.25 x of it. On a machine that is busy with something else rows are printed and
- * not judged. */
+ * memcpy. The two sides alternate. */
 #include "bench.h"
 #include "probe.h"
 
@@ -16,42 +14,15 @@
 enum { TILE_BUFFERS = 3, HANDOVER_TILES = 2000 };
 
 static const uint64_t source_bytes = UINT64_C(128) << 20;
-static const double tolerance = 1.25;
 static const double cache_limit = 0.67; /* own against other core's tile, in time */
 static volatile uint64_t kept_sum;      /* so that no compute is dropped */
 
 typedef struct bench {
-    FILE *out;
-    bool json, is_judged;
-    int code;
+    rlx_bench_report report;
     rlx_copy_engine *sync, *thread, *handed; /* handed: nothing is copied at issue */
     uint8_t *source, *destination;           /* source_bytes each */
     uint64_t sum;                            /* of what was computed */
 } bench;
-
-/* One bar: ours against the limit, as times; pairs are paired ratios limit / ours. */
-typedef struct pairs {
-    rlx_bench_figures limit, ours, ratio;
-} pairs;
-
-static void note(pairs *all, double limit_ns, double ours_ns) {
-    uint32_t at = all->limit.count;
-    all->limit.items[at] = limit_ns;
-    all->ours.items[at] = ours_ns;
-    all->ratio.items[at] = limit_ns / ours_ns;
-    all->limit.count = all->ours.count = all->ratio.count = at + 1;
-}
-
-static void judge(bench *self, double best, double median, double bar) {
-    if (self->is_judged && (best < bar || median * tolerance < bar)) self->code = 1;
-}
-
-static void print_row(const bench *self, const char *name, double value, const char *unit,
-                      double limit) {
-    char full[160];
-    snprintf(full, sizeof full, "%s%s", name, self->is_judged ? "" : " (not judged)");
-    rlx_bench_row(self->out, self->json, full, value, unit, limit);
-}
 
 static bool check(rlx_status status) {
     if (status == RLX_OK) return true;
@@ -85,20 +56,20 @@ static double copy_many(bench *self, rlx_copy_engine *engine, uint64_t bytes) {
 }
 
 static int bench_size(bench *self, uint64_t bytes) {
-    static pairs all;
+    static rlx_bench_pairs all;
     char name[64];
-    memset(&all, 0, sizeof all);
+    rlx_bench_pairs_begin(&all);
     for (uint32_t i = 0; i < RLX_BENCH_TRIALS; ++i) {
         double sync = copy_many(self, self->sync, bytes);
         double thread = copy_many(self, self->thread, bytes);
         if (sync < 0 || thread < 0) return -1;
-        note(&all, sync, thread);
+        rlx_bench_pair(&all, sync, thread);
     }
     snprintf(name, sizeof name, "copy %llu KiB, thread against sync",
              (unsigned long long)(bytes >> 10));
-    print_row(self, name, (double)bytes / rlx_bench_median(&all.ours), "GB/s",
-              (double)bytes / rlx_bench_median(&all.limit));
-    judge(self, rlx_bench_median(&all.ratio), rlx_bench_median(&all.ratio), 0.95);
+    rlx_bench_report_row(&self->report, name, "", (double)bytes / rlx_bench_median(&all.ours),
+                         "GB/s", (double)bytes / rlx_bench_median(&all.limit));
+    rlx_bench_report_judge(&self->report, rlx_bench_median(&all.ratio) >= 0.95);
     return 0;
 }
 
@@ -122,11 +93,11 @@ static int bench_handover(bench *self, bool is_round_trip) {
         }
         times.items[times.count++] = (double)(rlx_bench_now_ns() - start) / HANDOVER_TILES;
     }
-    print_row(self,
-              is_round_trip ? "hand-over per tile, to the thread and back"
-                            : "hand-over per tile, issue + wait",
-              rlx_bench_median(&times), "ns", 1000.0);
-    if (self->is_judged && rlx_bench_least(&times) > 1000.0) self->code = 1;
+    rlx_bench_report_row(&self->report, "hand-over per tile",
+                         is_round_trip ? ", to the thread and back, median"
+                                       : ", issue + wait, median",
+                         rlx_bench_median(&times), "ns", 1000.0);
+    rlx_bench_report_judge(&self->report, rlx_bench_median(&times) <= 1000.0);
     return 0;
 }
 
@@ -168,18 +139,18 @@ static double look_at_tiles(bench *self, rlx_copy_engine *engine) {
 /* What the copy thread wrote lies in the cache of another core. Where the two share no cache (a
  * virtual machine may find its processors anywhere) overlap is lost on the way. */
 static int probe_caches(bench *self) {
-    static pairs all;
+    static rlx_bench_pairs all;
     double ratio;
-    memset(&all, 0, sizeof all);
+    rlx_bench_pairs_begin(&all);
     for (uint32_t i = 0; i < RLX_BENCH_TRIALS; ++i) {
         double own = look_at_tiles(self, self->sync), other = look_at_tiles(self, self->thread);
         if (own < 0 || other < 0) return -1;
-        note(&all, own, other);
+        rlx_bench_pair(&all, own, other);
     }
     ratio = rlx_bench_median(&all.ratio);
-    if (ratio < cache_limit) self->is_judged = false;
-    rlx_bench_row(self->out, self->json, "reading a tile of the copy thread, against an own one",
-                  ratio, "of 1", 1.0);
+    if (ratio < cache_limit) self->report.is_judged = false;
+    rlx_bench_report_row(&self->report, "reading a tile of the copy thread, against an own one", "",
+                         ratio, "of 1", 1.0);
     return 0;
 }
 
@@ -262,32 +233,27 @@ static uint64_t calibrate(bench *self, pipeline line, double ratio) {
 }
 
 static int bench_pipeline(bench *self, uint64_t tile_bytes, double ratio, uint32_t depth) {
-    static pairs all, gain;
+    static rlx_bench_pairs all, gain;
     pipeline line = {tile_bytes, source_bytes / tile_bytes, 0, depth};
     char name[96];
-    double best_limit = -1;
-    memset(&all, 0, sizeof all);
-    memset(&gain, 0, sizeof gain);
+    rlx_bench_pairs_begin(&all);
+    rlx_bench_pairs_begin(&gain);
     line.steps = calibrate(self, line, ratio);
     for (uint32_t i = 0; i < RLX_BENCH_TRIALS; ++i) {
         double copy = run_copies(self, &line), work = run_computes(self, &line);
         double pipelined = run_pipeline(self, self->thread, &line);
         double one_by_one = run_pipeline(self, self->sync, &line);
         if (copy < 0 || pipelined < 0 || one_by_one < 0) return -1;
-        note(&all, copy > work ? copy : work, pipelined);
-        note(&gain, one_by_one, pipelined);
+        rlx_bench_pair(&all, copy > work ? copy : work, pipelined);
+        rlx_bench_pair(&gain, one_by_one, pipelined);
     }
-    best_limit = rlx_bench_least(&all.limit);
     snprintf(name, sizeof name, "efficiency, %llu MiB tiles, compute/copy %.1f, ring %u",
              (unsigned long long)(tile_bytes >> 20), ratio, depth);
-    print_row(self, name, rlx_bench_median(&all.ratio), "of 1", 1.0);
-    judge(self, best_limit / rlx_bench_least(&all.ours), rlx_bench_median(&all.ratio), 0.85);
+    rlx_bench_report_pairs(&self->report, name, &all, 0, "", 0.85);
     if (ratio != 1.0) return 0;
     snprintf(name, sizeof name, "gain over sync, %llu MiB tiles, compute/copy 1, ring %u",
              (unsigned long long)(tile_bytes >> 20), depth);
-    print_row(self, name, rlx_bench_median(&gain.ratio), "x", 1.4);
-    judge(self, rlx_bench_least(&gain.limit) / rlx_bench_least(&gain.ours),
-          rlx_bench_median(&gain.ratio), 1.4);
+    rlx_bench_report_pairs(&self->report, name, &gain, 0, "", 1.4);
     return 0;
 }
 
@@ -308,12 +274,12 @@ static double copy_plain(bench *self, uint64_t bytes) {
 /* 64 MiB of f32 to a 2-byte dtype or back, against a copy that reads and writes as many bytes in
  * all: (64 + 32) / 2 MiB. */
 static int bench_convert(bench *self, rlx_dtype dtype, bool is_from_f32) {
-    static pairs all;
+    static rlx_bench_pairs all;
     const uint64_t count = (UINT64_C(64) << 20) / 4, copied = count * (4 + 2) / 2;
     const float *floats = (const float *)(const void *)self->source;
     uint8_t *halves = self->source + 4 * count;
     char name[64];
-    memset(&all, 0, sizeof all);
+    rlx_bench_pairs_begin(&all);
     if (!check(rlx_convert_from_f32(dtype, halves, floats, count))) return -1;
     for (uint32_t i = 0; i <= RLX_BENCH_TRIALS; ++i) {
         double limit = copy_plain(self, copied);
@@ -323,22 +289,19 @@ static int bench_convert(bench *self, rlx_dtype dtype, bool is_from_f32) {
                      ? rlx_convert_from_f32(dtype, self->destination, floats, count)
                      : rlx_convert_to_f32(dtype, (float *)(void *)self->destination, halves, count);
         if (!check(status)) return -1;
-        if (i > 0) note(&all, limit, (double)(rlx_bench_now_ns() - start));
+        if (i > 0) rlx_bench_pair(&all, limit, (double)(rlx_bench_now_ns() - start));
     }
     snprintf(name, sizeof name,
              is_from_f32 ? "convert f32 to %s, 64 MiB" : "convert %s to f32, 64 MiB",
              rlx_dtype_name(dtype));
-    print_row(self, name, (double)copied / rlx_bench_median(&all.ours), "GB/s",
-              (double)copied / rlx_bench_median(&all.limit));
-    judge(self, rlx_bench_least(&all.limit) / rlx_bench_least(&all.ours),
-          rlx_bench_median(&all.ratio), 0.8);
+    rlx_bench_report_pairs(&self->report, name, &all, (double)copied, "GB/s", 0.8);
     return 0;
 }
 
 static int bench_all(bench *self) {
     static const uint64_t kib[] = {4, 16, 64, 128, 192, 256, 512, 1024, 4096, 16384, 65536};
     static const double ratios[] = {0.4, 1.0, 2.0};
-    const bool is_quiet = self->is_judged;
+    const bool is_quiet = self->report.is_judged;
     int code = 0;
     for (size_t i = 0; i < sizeof kib / sizeof kib[0] && code == 0; ++i) {
         code = bench_size(self, kib[i] << 10);
@@ -354,7 +317,7 @@ static int bench_all(bench *self) {
             }
         }
     }
-    self->is_judged = is_quiet;
+    self->report.is_judged = is_quiet;
     for (int i = 0; i < 4 && code == 0; ++i) {
         code = bench_convert(self, i < 2 ? RLX_DTYPE_F16 : RLX_DTYPE_BF16, i % 2 == 0);
     }
@@ -363,12 +326,10 @@ static int bench_all(bench *self) {
 
 int rlx_bench_copy(FILE *out, bool json) {
     rlx_copy_options handed = {.size = sizeof handed, .inline_bytes = 1};
-    bench self = {.out = out, .json = json};
-    double busy = rlx_bench_busy(2);
+    bench self = {.report = rlx_bench_report_begin(out, json, 2)};
     int code = !check(rlx_copy_engine_create_sync(NULL, NULL, &self.sync)) ||
                !check(rlx_copy_engine_create_thread(NULL, NULL, &self.thread)) ||
                !check(rlx_copy_engine_create_thread(NULL, &handed, &self.handed));
-    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT && rlx_bench_threads() > 1;
     self.source = aligned_alloc(64, source_bytes);
     self.destination = aligned_alloc(64, source_bytes);
     if (self.source == NULL || self.destination == NULL) code = 1;
@@ -379,8 +340,6 @@ int rlx_bench_copy(FILE *out, bool json) {
             memcpy(self.source + 4 * i, &value, sizeof value);
         }
         memset(self.destination, 1, source_bytes);
-        rlx_bench_head(out, json);
-        rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
         code = bench_all(&self) != 0;
     }
     rlx_copy_engine_destroy(self.sync);
@@ -389,5 +348,5 @@ int rlx_bench_copy(FILE *out, bool json) {
     free(self.source);
     free(self.destination);
     kept_sum = self.sum;
-    return code != 0 ? 1 : self.code;
+    return code != 0 ? 1 : self.report.code;
 }

@@ -13,17 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAYERS = 4, TILES = 16, READ_TRIALS = 9, RING = 2 };
+enum { LAYERS = 4, TILES = 16, READ_TRIALS = 15, RING = 2 };
 
 static const uint64_t layer_bytes = UINT64_C(64) << 20;
 static const uint64_t piece_bytes = UINT64_C(4) << 20;
-static const double tolerance = 1.25;
 static volatile uint64_t kept_sum; /* so that no compute is dropped */
 
 typedef struct bench {
-    FILE *out;
-    bool json, is_judged;
-    int code;
+    rlx_bench_report report;
     char path[512];
     int direct; /* the file with O_DIRECT, or without where that is refused */
     rlx_copy_file *file;
@@ -40,13 +37,6 @@ static bool check(rlx_status status) {
 static bool check_system(bool is_good, const char *path) {
     if (!is_good) fprintf(stderr, "rlx bench: %s: %s\n", path, strerror(errno));
     return is_good;
-}
-
-static void print_row(const bench *self, const char *name, double value, const char *unit,
-                      double limit) {
-    char full[160];
-    snprintf(full, sizeof full, "%s%s", name, self->is_judged ? "" : " (not judged)");
-    rlx_bench_row(self->out, self->json, full, value, unit, limit);
 }
 
 /* Every layer once, on the disk and not in the page cache. */
@@ -161,8 +151,9 @@ static int bench_read(bench *self, const char *name, uint32_t flags) {
     snprintf(row, sizeof row, "read 64 MiB layers, %s, %s", rlx_copy_engine_name(engine), name);
     rlx_copy_engine_destroy(engine);
     if (rlx_bench_least(&raw) < 0 || rlx_bench_least(&ours) < 0) return -1;
-    print_row(self, row, LAYERS * (double)layer_bytes / rlx_bench_median(&ours), "GB/s",
-              LAYERS * (double)layer_bytes / rlx_bench_median(&raw));
+    rlx_bench_report_row(&self->report, row, "",
+                         LAYERS * (double)layer_bytes / rlx_bench_median(&ours), "GB/s",
+                         LAYERS * (double)layer_bytes / rlx_bench_median(&raw));
     return 0;
 }
 
@@ -176,28 +167,20 @@ static uint64_t calibrate(bench *self, rlx_copy_engine *engine, double ratio) {
 }
 
 static int bench_overlap(bench *self, rlx_copy_engine *engine, double ratio) {
-    static rlx_bench_figures limits, ours, pairs;
+    static rlx_bench_pairs pairs;
     uint64_t steps = calibrate(self, engine, ratio);
     char row[96];
-    double best;
-    limits.count = ours.count = pairs.count = 0;
+    rlx_bench_pairs_begin(&pairs);
     for (uint32_t i = 0; i < READ_TRIALS; ++i) {
         double read = run_pipeline(self, engine, TILES, 0);
         double work = run_computes(self, TILES, steps);
         double pipelined = run_pipeline(self, engine, TILES, steps);
         if (read < 0 || pipelined < 0) return -1;
-        limits.items[limits.count++] = read > work ? read : work;
-        ours.items[ours.count++] = pipelined;
-        pairs.items[pairs.count++] = limits.items[i] / pipelined;
+        rlx_bench_pair(&pairs, read > work ? read : work, pipelined);
     }
-    best = rlx_bench_least(&limits) / rlx_bench_least(&ours);
     snprintf(row, sizeof row, "efficiency, 64 MiB layers from disk, compute/read %.0f, ring %d",
              ratio, RING);
-    print_row(self, row, rlx_bench_median(&pairs), "of 1", 1.0);
-    snprintf(row, sizeof row, "the same, best of each");
-    print_row(self, row, best, "of 1", 1.0);
-    if (self->is_judged && (best < 0.9 || rlx_bench_median(&pairs) * tolerance < 0.9))
-        self->code = 1;
+    rlx_bench_report_pairs(&self->report, row, &pairs, 0, "", 0.9);
     return 0;
 }
 
@@ -215,13 +198,9 @@ static int bench_all(bench *self) {
 }
 
 int rlx_bench_stream(FILE *out, bool json) {
-    bench self = {.out = out, .json = json, .direct = -1};
-    double busy = rlx_bench_busy(2);
+    bench self = {.report = rlx_bench_report_begin(out, json, 2), .direct = -1};
     int code = 0;
-    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT && rlx_bench_threads() > 1;
-    rlx_bench_head(out, json);
-    rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
-    self.code = rlx_bench_stream_program(out, json, self.is_judged); /* before memory is taken */
+    rlx_bench_stream_program(&self.report); /* before memory is taken */
     for (int i = 0; i < RING; ++i) {
         self.stages[i] = aligned_alloc(4096, layer_bytes);
         if (self.stages[i] == NULL) code = 1;
@@ -237,5 +216,5 @@ int rlx_bench_stream(FILE *out, bool json) {
         free(self.stages[i]);
     }
     kept_sum = self.sum;
-    return code != 0 ? 1 : self.code;
+    return code != 0 ? 1 : self.report.code;
 }
