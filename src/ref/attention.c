@@ -4,6 +4,8 @@
  * once per block. Sums in f32, or f64 for f64. */
 #include "ref/attention.h"
 
+#include "ref/dot.h"
+
 #include <math.h>
 #include <string.h>
 

@@ -5,20 +5,6 @@
 #define PASTE(a, b)     PASTE_(a, b)
 #define WITH_TYPE(name) PASTE(name, SUFFIX)
 
-/* Eight partial sums, joined at the end: a fixed order that vector units like. */
-static TYPE WITH_TYPE(dot_)(const TYPE *a, const TYPE *b, int64_t count) {
-    TYPE part[8] = {0};
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        for (int j = 0; j < 8; j++)
-            part[j] += a[i + j] * b[i + j];
-    }
-    for (; i < count; i++)
-        part[i % 8] += a[i] * b[i];
-    return ((part[0] + part[4]) + (part[1] + part[5])) +
-           ((part[2] + part[6]) + (part[3] + part[7]));
-}
-
 /* One row of k or v: where it lies if it can be used as it is, else decoded into `room`. */
 static const TYPE *WITH_TYPE(row_)(const rlx_tensor *tensor, int64_t b, int64_t h, int64_t t,
                                    TYPE *room) {
@@ -36,7 +22,8 @@ static void WITH_TYPE(score_)(const rlx_attention *at, const rlx_query_row *rows
         TYPE score = -INFINITY;
         if (t >= rows[r].first && t < rows[r].end) {
             TYPE more;
-            score = WITH_TYPE(dot_)(queries + r * at->depth, key, at->depth) * (TYPE)at->scale;
+            score =
+                WITH_TYPE(rlx_ref_dot_)(queries + r * at->depth, key, at->depth) * (TYPE)at->scale;
             if (at->softcap > 0) score = (TYPE)at->softcap * TANH(score / (TYPE)at->softcap);
             if (at->mask->data != NULL) {
                 WITH_TYPE(rlx_ref_read_)

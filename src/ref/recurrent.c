@@ -4,6 +4,7 @@
 #include "ref/recurrent.h"
 
 #include "ref/access.h"
+#include "ref/dot.h"
 #include "ref/unary.h"
 
 #include <math.h>

@@ -17,20 +17,6 @@ typedef struct WITH_TYPE(rows_) {
     TYPE *peepholes; /* [3][H] */
 } WITH_TYPE(rows_);
 
-/* Eight partial sums, joined at the end: a fixed order that vector units like. */
-static TYPE WITH_TYPE(dot_)(const TYPE *a, const TYPE *b, int64_t count) {
-    TYPE part[8] = {0};
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8) {
-        for (int j = 0; j < 8; j++)
-            part[j] += a[i + j] * b[i + j];
-    }
-    for (; i < count; i++)
-        part[i % 8] += a[i] * b[i];
-    return ((part[0] + part[4]) + (part[1] + part[5])) +
-           ((part[2] + part[6]) + (part[3] + part[7]));
-}
-
 /* out[j] = bias[j] + row first + j of the matrix times the vector. */
 static void WITH_TYPE(product_)(const rlx_tensor *matrix, int64_t direction, int64_t first,
                                 int64_t count, const TYPE *vector, const TYPE *bias, TYPE *room,
@@ -43,7 +29,7 @@ static void WITH_TYPE(product_)(const rlx_tensor *matrix, int64_t direction, int
             WITH_TYPE(rlx_ref_read_)(matrix, at, matrix->strides[2], depth, room);
             row = room;
         }
-        out[j] = WITH_TYPE(dot_)(row, vector, depth) + bias[j];
+        out[j] = WITH_TYPE(rlx_ref_dot_)(row, vector, depth) + bias[j];
     }
 }
 

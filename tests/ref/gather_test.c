@@ -7,18 +7,6 @@
 
 enum { ROUNDS = 150 };
 
-static int64_t pick(rlx_test_random *random, int64_t low, int64_t high) {
-    return low + (int64_t)rlx_test_below(random, (uint64_t)(high - low + 1));
-}
-
-static rlx_dtype any_dtype(rlx_test_random *random) {
-    return case_dtypes[rlx_test_below(random, case_dtype_count)];
-}
-
-static bool coin(rlx_test_random *random) {
-    return rlx_test_below(random, 2) == 0;
-}
-
 /* What a test expects of the fault record. */
 typedef struct faults {
     bool happened;

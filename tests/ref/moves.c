@@ -14,10 +14,6 @@ static bool is_nibble(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_I4 || dtype == RLX_DTYPE_U4;
 }
 
-static int64_t pick(rlx_test_random *random, int64_t low, int64_t high) {
-    return low + (int64_t)rlx_test_below(random, (uint64_t)(high - low + 1));
-}
-
 /* Gives each axis, in random order, a stride beyond all before it. */
 static void random_strides(rlx_test_random *random, rlx_tensor *tensor) {
     uint32_t order[RLX_MAX_RANK];

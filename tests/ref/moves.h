@@ -61,4 +61,17 @@ rlx_fault case_run(rlx_test_random *random, rlx_op op, const void *attrs, const 
 void case_check_rule(rlx_op op, const void *attrs, const case_tensor *inputs, uint32_t input_count,
                      const case_tensor *outputs, uint32_t output_count);
 
+/* Draws of the random tests: a number from low to high, a dtype, heads or tails. */
+static inline int64_t pick(rlx_test_random *random, int64_t low, int64_t high) {
+    return low + (int64_t)rlx_test_below(random, (uint64_t)(high - low + 1));
+}
+
+static inline rlx_dtype any_dtype(rlx_test_random *random) {
+    return case_dtypes[rlx_test_below(random, case_dtype_count)];
+}
+
+static inline bool coin(rlx_test_random *random) {
+    return rlx_test_below(random, 2) == 0;
+}
+
 #endif

@@ -4,14 +4,6 @@
 
 enum { ROUNDS = 150 };
 
-static int64_t pick(rlx_test_random *random, int64_t low, int64_t high) {
-    return low + (int64_t)rlx_test_below(random, (uint64_t)(high - low + 1));
-}
-
-static bool coin(rlx_test_random *random) {
-    return rlx_test_below(random, 2) == 0;
-}
-
 typedef struct write_case {
     int64_t dims[RLX_MAX_RANK], row_dims[RLX_MAX_RANK];
     uint32_t rank, axis;

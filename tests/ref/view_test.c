@@ -5,18 +5,6 @@
 
 enum { ROUNDS = 120 };
 
-static int64_t pick(rlx_test_random *random, int64_t low, int64_t high) {
-    return low + (int64_t)rlx_test_below(random, (uint64_t)(high - low + 1));
-}
-
-static rlx_dtype any_dtype(rlx_test_random *random) {
-    return case_dtypes[rlx_test_below(random, case_dtype_count)];
-}
-
-static bool coin(rlx_test_random *random) {
-    return rlx_test_below(random, 2) == 0;
-}
-
 /* A random input, and an output of these dims. */
 static void make_pair(rlx_test_random *random, uint32_t rank, const int64_t *dims, case_tensor *in,
                       uint32_t out_rank, const int64_t *out_dims, case_tensor *out) {

@@ -6,6 +6,7 @@
 #include "ir/infer.h"
 #include "ir/source.h"
 #include "ops/case.h"
+#include "support/agree.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -85,24 +86,6 @@ static void bind_by_comments(subject *self, const char *text) {
     }
 }
 
-static void fill(rlx_test_array *array, uint64_t seed) {
-    rlx_type type = rlx_type_make(array->dtype, array->shape.dims, array->shape.rank);
-    bool is_float = rlx_dtype_is_float(array->dtype);
-    uint64_t elements;
-    assert_ok(rlx_type_bytes(&type, &array->bytes));
-    assert_ok(rlx_shape_elements(&array->shape, &elements));
-    array->data = calloc(1, array->bytes + 16);
-    assert_non_null(array->data);
-    if (array->dtype == RLX_DTYPE_BOOL) {
-        rlx_test_random random = rlx_test_seed(seed);
-        for (uint64_t i = 0; i < elements; i++)
-            ((uint8_t *)array->data)[i] = (uint8_t)rlx_test_below(&random, 2);
-        return;
-    }
-    assert_ok(
-        rlx_source_fill_seeded(seed, is_float ? 0 : 2, 2, array->dtype, 0, elements, array->data));
-}
-
 static void make_inputs(subject *self) {
     rlx_type types[SUBJECT_ARRAYS];
     self->input_count = input_types(self->graph, types);
@@ -115,7 +98,7 @@ static void make_inputs(subject *self) {
                 const char *symbol = rlx_graph_dim_symbol(self->graph, array->shape.dims[d]);
                 if (symbol != NULL) array->shape.dims[d] = *bound_size(self, symbol);
             }
-            fill(array, run * 1000 + i + 1);
+            rlx_test_fill(array, run * 1000 + i + 1);
         }
     }
 }

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void fill(rlx_test_array *array, uint64_t seed) {
+void rlx_test_fill(rlx_test_array *array, uint64_t seed) {
     rlx_type type = rlx_type_make(array->dtype, array->shape.dims, array->shape.rank);
     bool is_float = rlx_dtype_is_float(array->dtype);
     uint64_t elements;
@@ -18,6 +18,12 @@ static void fill(rlx_test_array *array, uint64_t seed) {
     assert_ok(rlx_shape_elements(&array->shape, &elements));
     array->data = calloc(1, array->bytes + 16);
     assert_non_null(array->data);
+    if (array->dtype == RLX_DTYPE_BOOL) {
+        rlx_test_random random = rlx_test_seed(seed);
+        for (uint64_t i = 0; i < elements; i++)
+            ((uint8_t *)array->data)[i] = (uint8_t)rlx_test_below(&random, 2);
+        return;
+    }
     assert_ok(
         rlx_source_fill_seeded(seed, is_float ? 0 : 2, 2, array->dtype, 0, elements, array->data));
 }
@@ -31,7 +37,7 @@ rlx_test_array *rlx_test_inputs(const rlx_graph *graph, uint64_t seed, uint32_t 
         if (value->kind != RLX_VALUE_INPUT) continue;
         inputs[count].dtype = value->type.dtype;
         inputs[count].shape = value->type.shape;
-        fill(&inputs[count], seed * 1000 + count);
+        rlx_test_fill(&inputs[count], seed * 1000 + count);
         count++;
     }
     *out_count = count;

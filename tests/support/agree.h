@@ -5,8 +5,11 @@
 
 #include "support/oracle.h"
 
-/* One array per input of a bound graph, from the seed: floats in [-2, 2), integers 0 to 4, bool.
- * The list is released with rlx_test_inputs_free. */
+/* Data for an array whose dtype and shape are set, from the seed: floats in [-2, 2), integers 0 to
+ * 4, bool. */
+void rlx_test_fill(rlx_test_array *array, uint64_t seed);
+
+/* One filled array per input of a bound graph. The list is released with rlx_test_inputs_free. */
 rlx_test_array *rlx_test_inputs(const rlx_graph *graph, uint64_t seed, uint32_t *out_count);
 void rlx_test_inputs_free(rlx_test_array *inputs, uint32_t count);
 
