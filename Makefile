@@ -4,8 +4,9 @@
 BUILD  ?= build
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+FLAGS  ?=# more for cmake, such as -DRLX_WERROR=ON
 
-CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release
+CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release $(FLAGS)
 NINJA     = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST     = ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
