@@ -6,6 +6,8 @@
 
 #include "compile/rewrite.h"
 
+/* A gather or scatter_nd whose indices are known and regular becomes slices and a concat. */
+RLX_WARN_UNUSED rlx_status rlx_canonicalise_index(rlx_rewrite *rewrite, rlx_node_id root);
 /* Views become reshapes, transposes and expands in one step; what changes nothing goes. */
 RLX_WARN_UNUSED rlx_status rlx_canonicalise_view(rlx_rewrite *rewrite, rlx_node_id root);
 /* Neutral constants, squares, reciprocal roots. */
