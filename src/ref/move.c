@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar movement kernels: views as copies, concat, tile, pad, nonzero, pack. Elements move by
+/* Scalar movement kernels: views as copies, concat, tile, pad, nonzero. Elements move by
  * bytes and are never looked at, except by nonzero. Work items are chunks of units in row-major
  * order. */
 #include "ref/strided.h"
 
 #include "ir/dtype.h"
-#include "ir/layout.h"
 #include "ir/view.h"
 #include "ref/access.h"
 
@@ -294,71 +293,6 @@ static void nonzero_run(const rlx_kernel_args *args, int64_t begin, int64_t end)
     if (args->out[1].data != NULL) rlx_store_i64(RLX_DTYPE_I64, args->out[1].data, 0, found);
 }
 
-/* Pack: an item is a piece of the output's memory, or of its elements where it has strides. */
-
-enum { PACK_PIECE = 4096 };
-
-static int64_t pack_elements(const rlx_tensor *out) {
-    if (out->layout == RLX_LAYOUT_PLAIN) return rlx_tensor_elements(out);
-    return rlx_layout_map_of(out).elements;
-}
-
-static int64_t pack_items(const rlx_kernel_args *args) {
-    int64_t elements = pack_elements(&args->out[0]);
-    if (rlx_unit_is_nibble(args->out[0].dtype)) return elements > 0;
-    return elements / PACK_PIECE + (elements % PACK_PIECE != 0);
-}
-
-static int64_t pack_cost(const rlx_kernel_args *args) {
-    return rlx_ref_least(PACK_PIECE, pack_elements(&args->out[0])) * 8;
-}
-
-static void index_of(const rlx_tensor *tensor, int64_t number, int64_t *index) {
-    for (uint32_t i = tensor->rank; i-- > 0;) {
-        index[i] = number % tensor->dims[i];
-        number /= tensor->dims[i];
-    }
-}
-
-static void pack_piece(const rlx_tensor *in, const rlx_tensor *out, int64_t first, int64_t last) {
-    rlx_layout_map from = rlx_layout_map_of(in), to = rlx_layout_map_of(out);
-    bool is_packed = out->layout != RLX_LAYOUT_PLAIN;
-    size_t bytes = rlx_dtype_block_bytes(out->dtype);
-    int64_t index[RLX_MAX_RANK];
-    for (int64_t at = first; at < last; at++) {
-        bool is_element = true;
-        int64_t place = at;
-        if (is_packed) {
-            is_element = rlx_layout_index(&to, at, index);
-        } else {
-            index_of(out, at, index);
-            place = rlx_layout_offset(&to, index);
-        }
-        char *target = (char *)out->data + place * (int64_t)bytes;
-        if (is_element) {
-            memcpy(target,
-                   (const char *)in->data + rlx_layout_offset(&from, index) * (int64_t)bytes,
-                   bytes);
-        } else {
-            memset(target, 0, bytes);
-        }
-    }
-}
-
-static void pack_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    const rlx_tensor *in = &args->in[0], *out = &args->out[0];
-    int64_t elements = pack_elements(out);
-    if (in->layout == RLX_LAYOUT_PLAIN && out->layout == RLX_LAYOUT_PLAIN) {
-        rlx_walk to, from; /* any dtype: a copy */
-        if (begin > 0 || end <= 0) return;
-        rlx_walk_init(&to, out->dtype, out->data, 0, out->rank, out->dims, out->strides);
-        rlx_walk_init(&from, in->dtype, in->data, 0, in->rank, in->dims, in->strides);
-        rlx_walk_copy(&to, &from, elements / rlx_unit_elements(out->dtype));
-        return;
-    }
-    pack_piece(in, out, begin * PACK_PIECE, rlx_ref_least(end * PACK_PIECE, elements));
-}
-
 const rlx_ref_row rlx_ref_move_rows[] = {
     {RLX_OP_SLICE, {"slice_scalar", view_run, view_items, NULL, NULL}},
     {RLX_OP_CONCAT, {"concat_scalar", concat_run, concat_items, NULL, NULL}},
@@ -373,6 +307,5 @@ const rlx_ref_row rlx_ref_move_rows[] = {
     {RLX_OP_TILE, {"tile_scalar", tile_run, view_items, NULL, NULL}},
     {RLX_OP_NONZERO, {"nonzero_scalar", nonzero_run, one_item, input_cost, NULL}},
     {RLX_OP_COPY, {"copy_scalar", view_run, view_items, NULL, NULL}},
-    {RLX_OP_PACK, {"pack_scalar", pack_run, pack_items, pack_cost, NULL}},
 };
 const uint32_t rlx_ref_move_count = sizeof rlx_ref_move_rows / sizeof rlx_ref_move_rows[0];
