@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* A program and what it was compiled with, as a text that is equal exactly when that is. */
+/* A program and what it was compiled with, as a text that is equal exactly when that is. Values
+ * that were offered and that the program did not need are no part of it. */
 typedef struct cached_program {
     rlx_device *device;   /* borrowed: the program keeps it */
     char *key;            /* owned */
@@ -126,18 +127,27 @@ static void add_name(rlx_text *key, const char *name) {
     rlx_text_printf(key, " %zu:%s", strlen(name), name);
 }
 
-/* Shape and content: either may decide what is compiled. */
-static void add_given(rlx_text *key, const rlx_given_value *given) {
+/* A value that decided shapes became a constant: the program has no such input. */
+static bool is_bound(const rlx_program *program, uint32_t entry, const char *name) {
+    uint32_t index;
+    return rlx_program_find_input(program, entry, name, &index) != RLX_OK;
+}
+
+/* The shape always decides what is compiled, the content where it is a constant of the program. */
+static void add_given(rlx_text *key, const rlx_program *program, uint32_t entry,
+                      const rlx_given_value *given) {
     add_name(key, given->name);
     rlx_text_printf(key, ":%s", rlx_dtype_name(given->dtype));
     for (uint32_t i = 0; i < given->shape.rank && i < RLX_MAX_RANK; i++)
         rlx_text_printf(key, ",%" PRId64, given->shape.dims[i]);
-    for (uint64_t i = 0; given->data != NULL && i < given->bytes; i++)
+    if (given->data == NULL || !is_bound(program, entry, given->name)) return;
+    for (uint64_t i = 0; i < given->bytes; i++)
         rlx_text_printf(key, "%02x", ((const uint8_t *)given->data)[i]);
 }
 
-static rlx_status make_key(const rlx_session *session, const rlx_compile_options *options,
-                           char **out_key) {
+/* What `program` was compiled with, if it was compiled with these options. */
+static rlx_status make_key(const rlx_session *session, const rlx_program *program,
+                           const rlx_compile_options *options, char **out_key) {
     rlx_text key = {.allocator = session->allocator};
     rlx_text_printf(&key, "passes %" PRIx64 " reuse %d keep %d search %" PRIu64,
                     options->disabled_passes, !options->without_reuse, options->keep_inputs,
@@ -151,25 +161,38 @@ static rlx_status make_key(const rlx_session *session, const rlx_compile_options
             rlx_text_printf(&key, "=%" PRId64, entry->bindings[b].value);
         }
         for (uint32_t g = 0; g < entry->given_count; g++)
-            add_given(&key, &entry->given[g]);
+            add_given(&key, program, e, &entry->given[g]);
     }
     return rlx_text_finish(&key, out_key);
 }
 
-/* Keeps the program under `key`, which is consumed on success. */
-static rlx_status keep(rlx_session *session, rlx_device *device, char *key, rlx_program *program) {
-    cached_program cached = {device, key, program};
-    RLX_TRY(rlx_vec_push(session->allocator, &session->programs, cached));
+/* Keeps a program that was compiled with `options`. */
+static rlx_status keep(rlx_session *session, rlx_device *device, const rlx_compile_options *options,
+                       rlx_program *program) {
+    cached_program cached = {.device = device, .program = program};
+    RLX_TRY(make_key(session, program, options, &cached.key));
+    rlx_status status = rlx_vec_push(session->allocator, &session->programs, cached);
+    if (status != RLX_OK) {
+        rlx_free(session->allocator, cached.key);
+        return status;
+    }
     rlx_program_retain(program);
     return RLX_OK;
 }
 
-static rlx_program *find(const rlx_session *session, const rlx_device *device, const char *key) {
-    for (uint32_t i = 0; i < session->programs.count; i++) {
+/* The kept program for these options, or NULL. */
+static rlx_status find(const rlx_session *session, const rlx_device *device,
+                       const rlx_compile_options *options, rlx_program **out_program) {
+    *out_program = NULL;
+    for (uint32_t i = 0; i < session->programs.count && *out_program == NULL; i++) {
         const cached_program *cached = &session->programs.items[i];
-        if (cached->device == device && strcmp(cached->key, key) == 0) return cached->program;
+        char *key = NULL;
+        if (cached->device != device) continue;
+        RLX_TRY(make_key(session, cached->program, options, &key));
+        if (strcmp(cached->key, key) == 0) *out_program = cached->program;
+        rlx_free(session->allocator, key);
     }
-    return NULL;
+    return RLX_OK;
 }
 
 static rlx_status build(rlx_session *session, rlx_device *device,
@@ -189,26 +212,20 @@ rlx_status rlx_session_compile(rlx_session *session, rlx_device *device,
                                const rlx_program_options *program_options,
                                rlx_program **out_program) {
     rlx_compile_options read;
-    char *key = NULL;
     rlx_program *program = NULL;
     if (session == NULL || device == NULL || out_program == NULL) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
     }
     RLX_TRY(rlx_compile_options_read(options, &read));
-    RLX_TRY(make_key(session, &read, &key));
-    program = find(session, device, key);
+    RLX_TRY(find(session, device, &read, &program));
     if (program != NULL) {
-        rlx_free(session->allocator, key);
         *out_program = rlx_program_retain(program);
         return RLX_OK;
     }
-    rlx_status status = build(session, device, &read, program_options, &program);
-    if (status == RLX_OK) {
-        status = keep(session, device, key, program);
-        if (status != RLX_OK) rlx_program_release(program);
-    }
+    RLX_TRY(build(session, device, &read, program_options, &program));
+    rlx_status status = keep(session, device, &read, program);
     if (status != RLX_OK) {
-        rlx_free(session->allocator, key);
+        rlx_program_release(program);
         return status;
     }
     *out_program = program;

@@ -100,6 +100,52 @@ static void a_symbol_that_is_not_bound_is_named(void **state) {
     assert_error_has("'N'");
 }
 
+/* relu(x), and as many numbers as the input `limit` says. */
+static void make_counter(void) {
+    const float zero = 0, one = 1;
+    one_input("y");
+    put_port(&graph, 11, "limit", NULL, 0);
+    put_initializer(&graph, "from", 1, NULL, 0, &zero, sizeof zero);
+    put_initializer(&graph, "step", 1, NULL, 0, &one, sizeof one);
+    put_node(&graph, "Relu", "x", "y", NULL);
+    put_node(&graph, "Range", "from limit step", "r", NULL);
+    put_port(&graph, 12, "r", (const int64_t[]){-1}, 1);
+}
+
+static rlx_program *compile_counter(rlx_session *session, rlx_device *device, float x,
+                                    float limit) {
+    const float values[6] = {x, x};
+    const rlx_given_value given[] = {
+        {"x", RLX_DTYPE_F32, {2, {2, 3}}, values, sizeof values},
+        {"limit", RLX_DTYPE_F32, {0, {0}}, &limit, sizeof limit},
+    };
+    const rlx_entry_spec entry = {.given = given, .given_count = 2};
+    const rlx_compile_options options = {
+        .size = sizeof options, .entries = &entry, .entry_count = 1};
+    rlx_program *program = NULL;
+    assert_ok(rlx_session_compile(session, device, &options, NULL, &program));
+    return program;
+}
+
+static void only_values_that_decide_a_shape_decide_the_program(void **state) {
+    (void)state;
+    rlx_session *session = NULL;
+    rlx_device *device = NULL;
+    make_counter();
+    assert_ok(rlx_session_open(NULL, write_model(13), &session));
+    assert_ok(rlx_device_open("cpu:scalar", NULL, &device));
+    rlx_program *three = compile_counter(session, device, 1, 3);
+    rlx_program *again = compile_counter(session, device, 2, 3);
+    rlx_program *four = compile_counter(session, device, 1, 4);
+    assert_ptr_equal(three, again);
+    assert_ptr_not_equal(three, four);
+    rlx_program_release(three);
+    rlx_program_release(again);
+    rlx_program_release(four);
+    rlx_device_release(device);
+    rlx_session_destroy(session);
+}
+
 static void every_unsupported_node_is_listed(void **state) {
     (void)state;
     one_input("z");
@@ -295,6 +341,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_layer_runs_with_a_bound_symbol, start),
         cmocka_unit_test_setup(a_symbol_that_is_not_bound_is_named, start),
+        cmocka_unit_test_setup(only_values_that_decide_a_shape_decide_the_program, start),
         cmocka_unit_test_setup(every_unsupported_node_is_listed, start),
         cmocka_unit_test_setup(an_opset_of_the_future_is_refused, start),
         cmocka_unit_test_setup(nodes_may_stand_in_any_order, start),
