@@ -18,6 +18,8 @@
 #include <rlx/device.h>
 #include <rlx/arena.h>
 #include <rlx/copy.h>
+#include <rlx/transport.h>
+#include <rlx/collective.h>
 #include <rlx/program.h>
 #include <rlx/exec.h>
 #include <rlx/session.h>

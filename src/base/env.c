@@ -51,3 +51,66 @@ rlx_status rlx_env_options(rlx_env_settings *out_settings) {
     *out_settings = settings;
     return RLX_OK;
 }
+
+/* A variable that is a whole number of 0 to `most`; false without it. */
+static rlx_status read_number(const char *name, long most, bool *out_found, long *out_number) {
+    const char *text = rlx_env_text(name);
+    char *end = NULL;
+    *out_found = text != NULL;
+    if (text == NULL) return RLX_OK;
+    errno = 0;
+    *out_number = strtol(text, &end, 10);
+    if (errno != 0 || *end != '\0' || *out_number < 0 || *out_number > most) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "%s is '%s', not a number of 0 to %ld", name, text,
+                        most);
+    }
+    return RLX_OK;
+}
+
+/* How launchers tell a process its rank, in the order they are asked. */
+typedef struct launcher_names {
+    rlx_launcher launcher;
+    const char *rank, *rank_count, *socket;
+} launcher_names;
+static const launcher_names launchers[] = {
+    {RLX_LAUNCHER_RLX, "RLX_RANK", "RLX_RANK_COUNT", "RLX_RANK_SOCKET"},
+    {RLX_LAUNCHER_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
+    {RLX_LAUNCHER_MPI, "PMI_RANK", "PMI_SIZE", NULL},
+    {RLX_LAUNCHER_MPI, "PMIX_RANK", "SLURM_NTASKS", NULL},
+    {RLX_LAUNCHER_MPI, "SLURM_PROCID", "SLURM_NTASKS", NULL},
+};
+
+static rlx_status read_rank(const launcher_names *names, bool *out_found, rlx_rank *out_rank) {
+    enum { RANKS_MOST = 1 << 20, SOCKETS_MOST = 1 << 20 };
+    bool has_rank, has_count, has_socket = false;
+    long rank = 0, count = 0, socket = -1;
+    *out_found = false;
+    RLX_TRY(read_number(names->rank, RANKS_MOST, &has_rank, &rank));
+    RLX_TRY(read_number(names->rank_count, RANKS_MOST, &has_count, &count));
+    if (names->socket != NULL) {
+        RLX_TRY(read_number(names->socket, SOCKETS_MOST, &has_socket, &socket));
+    }
+    if (!has_rank || !has_count) return RLX_OK;
+    if (rank >= count) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "%s is %ld, and %s is %ld", names->rank, rank,
+                        names->rank_count, count);
+    }
+    *out_found = true;
+    *out_rank = (rlx_rank){.launcher = names->launcher,
+                           .rank = (uint32_t)rank,
+                           .rank_count = (uint32_t)count,
+                           .socket = has_socket ? (int)socket : -1};
+    return RLX_OK;
+}
+
+rlx_status rlx_env_rank(rlx_rank *out_rank) {
+    rlx_rank found = {.launcher = RLX_LAUNCHER_NONE, .rank_count = 1, .socket = -1};
+    if (out_rank == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        bool is_found;
+        RLX_TRY(read_rank(&launchers[i], &is_found, &found));
+        if (is_found) break;
+    }
+    *out_rank = found;
+    return RLX_OK;
+}

@@ -46,16 +46,40 @@ rlx_status rlx_thread_start(pthread_t *out_thread, void *(*body)(void *), void *
     return RLX_OK;
 }
 
-void rlx_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+static void futex_wait(_Atomic uint32_t *word, int operation, uint32_t expected,
+                       uint64_t timeout_ns) {
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / ns_per_second),
                                .tv_nsec = (long)(timeout_ns % ns_per_second)};
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected,
-                  timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0);
+    (void)syscall(SYS_futex, word, operation, expected, timeout_ns == UINT64_MAX ? NULL : &timeout,
+                  NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int operation, uint32_t count) {
+    (void)syscall(SYS_futex, word, operation, count < INT_MAX ? count : INT_MAX, NULL, NULL, 0);
+}
+
+void rlx_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    futex_wait(word, FUTEX_WAIT_PRIVATE, expected, timeout_ns);
 }
 
 void rlx_futex_wake(_Atomic uint32_t *word, uint32_t count) {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count < INT_MAX ? count : INT_MAX, NULL,
-                  NULL, 0);
+    futex_wake(word, FUTEX_WAKE_PRIVATE, count);
+}
+
+void rlx_futex_wait_shared(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
+    futex_wait(word, FUTEX_WAIT, expected, timeout_ns);
+}
+
+void rlx_futex_wake_shared(_Atomic uint32_t *word, uint32_t count) {
+    futex_wake(word, FUTEX_WAKE, count);
+}
+
+int32_t rlx_thread_number(void) {
+    return (int32_t)syscall(SYS_gettid);
+}
+
+bool rlx_thread_has_ended(int32_t number) {
+    return syscall(SYS_tgkill, getpid(), number, 0) != 0 && errno == ESRCH;
 }
 
 void rlx_cpu_relax(void) {

@@ -16,6 +16,14 @@ RLX_WARN_UNUSED rlx_status rlx_thread_start(pthread_t *out_thread, void *(*body)
 /* Sleeps while *word == expected, at most timeout_ns (UINT64_MAX: no limit). May wake early. */
 void rlx_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 void rlx_futex_wake(_Atomic uint32_t *word, uint32_t count);
+/* The same for a word that several processes have mapped. */
+void rlx_futex_wait_shared(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+void rlx_futex_wake_shared(_Atomic uint32_t *word, uint32_t count);
+
+/* The system's number of the calling thread, and whether the thread of this process that had a
+ * number has ended. */
+int32_t rlx_thread_number(void);
+bool rlx_thread_has_ended(int32_t number);
 
 void rlx_cpu_relax(void);
 uint64_t rlx_now_ns(void); /* monotonic */

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Endpoints over mapped heaps: their memory, one-sided copies, words, and sub-groups. */
+#include "collective/mapped.h"
+
+#include "base/size.h"
+
+#include <string.h>
+
+enum { PAGE_BYTES = 4096, HUGE_BYTES = 2 << 20 };
+static const uint64_t magic = UINT64_C(0x31706165682d6c78); /* "xl-heap1" */
+
+static bool add_part(uint64_t *total, uint64_t bytes, uint64_t alignment, uint64_t *out_offset) {
+    if (!rlx_align_u64(*total, alignment, out_offset)) return false;
+    return rlx_add_u64(*out_offset, bytes, total);
+}
+
+rlx_status rlx_mapped_layout_make(uint32_t rank_count, uint32_t group_count, uint64_t heap_bytes,
+                                  rlx_mapped_layout *out_layout) {
+    rlx_mapped_layout layout = {
+        .rank_count = rank_count, .group_count = group_count, .heap_bytes = heap_bytes};
+    uint64_t total = sizeof(rlx_mapped_header), heaps = 0;
+    uint64_t areas = (uint64_t)rank_count * group_count * sizeof(rlx_area);
+    if (rank_count == 0 || rank_count > RLX_RANKS_MOST) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "%u ranks; 1 to %d are possible", rank_count,
+                        RLX_RANKS_MOST);
+    }
+    /* Large heaps start where a large page may. */
+    uint64_t page = heap_bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES;
+    if (!rlx_align_u64(heap_bytes, page, &layout.heap_stride) ||
+        !rlx_mul_u64(layout.heap_stride, rank_count, &heaps) ||
+        !add_part(&total, rank_count * sizeof(rlx_rank_line), RLX_LINE_BYTES,
+                  &layout.lines_offset) ||
+        !add_part(&total, areas, PAGE_BYTES, &layout.areas_offset) ||
+        !add_part(&total, heaps, page, &layout.heaps_offset) || total > PTRDIFF_MAX) {
+        rlx_status status = RLX_FAIL(RLX_OUT_OF_MEMORY,
+                                     "%u heaps of %" PRIu64 " bytes are more than memory can have",
+                                     rank_count, heap_bytes);
+        rlx_error_detail_edit()->bytes = heap_bytes;
+        return status;
+    }
+    layout.total_bytes = total;
+    *out_layout = layout;
+    return RLX_OK;
+}
+
+void rlx_mapped_world_init(rlx_mapped_world *world, const rlx_mapped_layout *layout, void *memory,
+                           uint32_t rank) {
+    world->layout = *layout;
+    world->memory = memory;
+    world->header = memory;
+    world->lines = (rlx_rank_line *)(void *)(world->memory + layout->lines_offset);
+    world->rank = rank;
+    world->groups_used = 1;
+    /* Where ranks share processors, whoever spins keeps the one it waits for from running. */
+    world->spins = layout->rank_count <= rlx_cpu_count() ? 256 : 0;
+}
+
+static rlx_area *area_of(const rlx_mapped_world *world, uint32_t rank, uint32_t group) {
+    uint64_t index = (uint64_t)rank * world->layout.group_count + group;
+    return (rlx_area *)(void *)(world->memory + world->layout.areas_offset) + index;
+}
+
+static uint8_t *heap_of(const rlx_mapped_world *world, uint32_t rank) {
+    return world->memory + world->layout.heaps_offset + rank * world->layout.heap_stride;
+}
+
+static void release_endpoint(rlx_mapped *self) {
+    rlx_allocator allocator = self->base.allocator;
+    rlx_free(&allocator, self->members);
+    rlx_free(&allocator, self->areas);
+    rlx_free(&allocator, self->heaps);
+    rlx_free(&allocator, (void *)(uintptr_t)self->sources);
+    rlx_free(&allocator, self->targets);
+    rlx_free(&allocator, self->pending);
+    rlx_transport_finish(&self->base);
+    rlx_free(&allocator, self);
+}
+
+static rlx_status allocate_tables(rlx_mapped *self, uint32_t count) {
+    const rlx_allocator *allocator = &self->base.allocator;
+    RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->members, (void **)&self->members));
+    RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->areas, (void **)&self->areas));
+    RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->heaps, (void **)&self->heaps));
+    RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->sources, (void **)&self->sources));
+    RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->targets, (void **)&self->targets));
+    return rlx_alloc_array(allocator, RLX_PENDING_MOST, sizeof *self->pending,
+                           (void **)&self->pending);
+}
+
+/* An endpoint of `count` members; their list is still to be filled in. */
+static rlx_status make_endpoint(const rlx_transport *like, rlx_mapped_world *world, uint32_t group,
+                                uint32_t count, rlx_mapped **out_self) {
+    rlx_mapped *self = NULL;
+    rlx_status status;
+    RLX_TRY(rlx_alloc_zero(&like->allocator, sizeof *self, (void **)&self));
+    self->base = *like;
+    self->base.rank_count = count;
+    self->base.heap_bytes = world->layout.heap_bytes;
+    self->base.heap = heap_of(world, world->rank);
+    self->base.is_sub_group = group != 0;
+    self->base.blocks = NULL;
+    self->base.block_count = self->base.block_capacity = 0;
+    self->world = world;
+    self->group = group;
+    status = allocate_tables(self, count);
+    if (status != RLX_OK) {
+        release_endpoint(self);
+        return status;
+    }
+    *out_self = self;
+    return RLX_OK;
+}
+
+static void set_member(rlx_mapped *self, uint32_t index, uint32_t rank) {
+    self->members[index] = rank;
+    self->areas[index] = area_of(self->world, rank, self->group);
+    self->heaps[index] = heap_of(self->world, rank);
+    if (rank == self->world->rank) self->base.rank = index;
+}
+
+rlx_status rlx_mapped_create(const rlx_transport_ops *ops, const rlx_allocator *allocator,
+                             const rlx_transport_options *options, rlx_mapped_world *world,
+                             rlx_transport **out_transport) {
+    const rlx_transport like = {.ops = ops,
+                                .allocator =
+                                    allocator != NULL ? *allocator : *rlx_default_allocator(),
+                                .timeout_ns = options->timeout_ns};
+    rlx_mapped *self = NULL;
+    rlx_status status = make_endpoint(&like, world, 0, world->layout.rank_count, &self);
+    if (status != RLX_OK) {
+        rlx_mapped_refuse(world, status);
+        world->release(world);
+        return status;
+    }
+    for (uint32_t i = 0; i < world->layout.rank_count; ++i)
+        set_member(self, i, i);
+    world->header->magic = magic;
+    rlx_mapped_enter(world);
+    atomic_store(&world->lines[world->rank].state, RLX_RANK_JOINED);
+    *out_transport = &self->base;
+    return RLX_OK;
+}
+
+void rlx_mapped_destroy(rlx_transport *base) {
+    rlx_mapped *self = (rlx_mapped *)base;
+    rlx_mapped_world *world = self->world;
+    uint32_t group = self->group;
+    release_endpoint(self);
+    world->groups_used &= ~(UINT32_C(1) << group);
+    if (group != 0) return;
+    atomic_store(&world->lines[world->rank].state, RLX_RANK_LEFT);
+    rlx_mapped_ring_slow(world);
+    world->release(world);
+}
+
+void *rlx_mapped_address(const rlx_transport *base, uint32_t rank) {
+    return ((const rlx_mapped *)base)->heaps[rank];
+}
+
+rlx_status rlx_mapped_check(rlx_transport *base) {
+    return rlx_mapped_failure((rlx_mapped *)base);
+}
+
+rlx_status rlx_mapped_put(rlx_transport *base, rlx_symmetric_buffer dst, const void *src) {
+    rlx_mapped *self = (rlx_mapped *)base;
+    if (dst.bytes != 0) memmove(self->heaps[dst.rank] + dst.offset, src, dst.bytes);
+    return RLX_OK;
+}
+
+rlx_status rlx_mapped_get(rlx_transport *base, rlx_symmetric_buffer src, void *dst) {
+    rlx_mapped *self = (rlx_mapped *)base;
+    if (src.bytes != 0) memmove(dst, self->heaps[src.rank] + src.offset, src.bytes);
+    return RLX_OK;
+}
+
+/* Copies are done when they return; what is left is their order. */
+rlx_status rlx_mapped_order(rlx_transport *base) {
+    (void)base;
+#if !defined(__SANITIZE_THREAD__)
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+    return RLX_OK;
+}
+
+static _Atomic uint64_t *word_at(const rlx_mapped *self, uint32_t rank, uint64_t offset) {
+    return (_Atomic uint64_t *)(void *)(self->heaps[rank] + offset);
+}
+
+rlx_status rlx_mapped_put_signal(rlx_transport *base, rlx_symmetric_buffer dst, const void *src,
+                                 uint64_t signal_offset, const rlx_atomic_call *signal) {
+    rlx_mapped *self = (rlx_mapped *)base;
+    _Atomic uint64_t *word = word_at(self, dst.rank, signal_offset);
+    if (dst.bytes != 0) memmove(self->heaps[dst.rank] + dst.offset, src, dst.bytes);
+    if (signal->kind == RLX_ATOMIC_SET) {
+        atomic_store_explicit(word, signal->value, memory_order_release);
+    } else {
+        atomic_fetch_add_explicit(word, signal->value, memory_order_acq_rel);
+    }
+    rlx_mapped_ring(self->world);
+    return RLX_OK;
+}
+
+rlx_status rlx_mapped_atomic(rlx_transport *base, rlx_symmetric_buffer where,
+                             const rlx_atomic_call *call, uint64_t *out_before) {
+    rlx_mapped *self = (rlx_mapped *)base;
+    _Atomic uint64_t *word = word_at(self, where.rank, where.offset);
+    uint64_t before = call->expected;
+    if (call->kind == RLX_ATOMIC_SWAP) {
+        atomic_compare_exchange_strong(word, &before, call->value);
+    } else {
+        before = atomic_fetch_add(word, call->value);
+    }
+    *out_before = before;
+    rlx_mapped_ring(self->world);
+    return RLX_OK;
+}
+
+/* What each rank brings to a split. */
+typedef struct split_row {
+    int32_t colour, key, groups_used, pad;
+} split_row;
+
+/* How many ranks of my colour there are, and the first group that is free on all ranks; 0: none. */
+static uint32_t count_colour(const rlx_mapped *self, const split_row *rows, int32_t colour,
+                             uint32_t *out_group) {
+    uint32_t count = 0, used = 0;
+    for (uint32_t i = 0; i < self->base.rank_count; ++i) {
+        count += rows[i].colour == colour;
+        used |= (uint32_t)rows[i].groups_used;
+    }
+    *out_group = 0;
+    for (uint32_t i = 1; i < self->world->layout.group_count && *out_group == 0; ++i) {
+        if ((used >> i & 1) == 0) *out_group = i;
+    }
+    return count;
+}
+
+/* Members in the order of (key, old rank). */
+static void fill_members(rlx_mapped *made, const rlx_mapped *parent, const split_row *rows,
+                         int32_t colour) {
+    for (uint32_t i = 0; i < parent->base.rank_count; ++i) {
+        uint32_t place = 0;
+        if (rows[i].colour != colour) continue;
+        for (uint32_t j = 0; j < parent->base.rank_count; ++j) {
+            uint32_t a = (uint32_t)rows[j].key, b = (uint32_t)rows[i].key;
+            if (rows[j].colour == colour && (a < b || (a == b && j < i))) place++;
+        }
+        set_member(made, place, parent->members[i]);
+    }
+}
+
+static rlx_status gather_rows(rlx_mapped *self, uint32_t colour, uint32_t key, split_row *rows) {
+    const split_row mine = {.colour = (int32_t)colour,
+                            .key = (int32_t)key,
+                            .groups_used = (int32_t)self->world->groups_used};
+    return rlx_all_gather(&self->base, &mine, rows, sizeof mine / sizeof(int32_t), RLX_DTYPE_I32);
+}
+
+static rlx_status make_group(rlx_mapped *self, const split_row *rows, int32_t colour,
+                             rlx_mapped **out_made) {
+    uint32_t group, count = count_colour(self, rows, colour, &group);
+    if (group == 0) {
+        return RLX_FAIL(RLX_BUSY, "split: %u sub-groups exist already",
+                        self->world->layout.group_count - 1);
+    }
+    if ((uint32_t)colour == RLX_COLOUR_NONE) return RLX_OK;
+    RLX_TRY(make_endpoint(&self->base, self->world, group, count, out_made));
+    fill_members(*out_made, self, rows, colour);
+    return RLX_OK;
+}
+
+/* A group starts from zero, also where another one was before. */
+static void clear_area(rlx_area *area) {
+    atomic_store(&area->slots[0].sequence, 0);
+    atomic_store(&area->slots[1].sequence, 0);
+    atomic_store(&area->done, 0);
+    atomic_store(&area->chunks, 0);
+}
+
+rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
+                            rlx_transport **out_transport) {
+    static const rlx_collective_call meet = {.kind = RLX_CALL_SPLIT};
+    rlx_mapped *self = (rlx_mapped *)base, *made = NULL;
+    split_row *rows = NULL;
+    rlx_status status =
+        rlx_alloc_array(&base->allocator, base->rank_count, sizeof *rows, (void **)&rows);
+    if (status == RLX_OK) status = gather_rows(self, colour, key, rows);
+    if (status == RLX_OK) status = make_group(self, rows, (int32_t)colour, &made);
+    rlx_free(&base->allocator, rows);
+    if (status != RLX_OK) goto fail;
+    if (made != NULL) clear_area(made->areas[made->base.rank]);
+    status = base->ops->run(base, &meet); /* all areas are clear */
+    if (status != RLX_OK) goto fail;
+    if (made == NULL) return RLX_OK;
+    self->world->groups_used |= UINT32_C(1) << made->group;
+    *out_transport = &made->base;
+    return RLX_OK;
+fail:
+    if (made != NULL) release_endpoint(made);
+    return status;
+}

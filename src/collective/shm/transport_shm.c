@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `shm`: ranks are processes of one host. Rank 0 makes a memory file without a name and hands it to
+ * the others over a socket; all map it. The memory is taken at once: what does not fit is an error
+ * here and no signal later. Whether a peer lives is asked of its pidfd. */
+#include "collective/mapped.h"
+
+#include "base/memory_limit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const rlx_transport_ops shm_ops = RLX_MAPPED_OPS("shm");
+
+enum { NO_FD = -1, NO_PIDFD = -2 }; /* not opened yet; the system has none */
+
+typedef struct shm_world {
+    rlx_mapped_world base;
+    rlx_allocator allocator;
+    int pidfds[RLX_RANKS_MOST];
+} shm_world;
+
+/* What rank 0 sends along with the file. */
+typedef struct invitation {
+    uint64_t heap_bytes;
+    uint32_t rank_count, group_count;
+} invitation;
+
+static rlx_status system_failure(rlx_status status, const char *what) {
+    int code = errno;
+    rlx_fail(status, "%s: %s", what, strerror(code));
+    rlx_error_detail_edit()->os_error = code;
+    return status;
+}
+
+static void release_world(rlx_mapped_world *base) {
+    shm_world *world = (shm_world *)base;
+    rlx_allocator allocator = world->allocator;
+    for (uint32_t i = 0; i < RLX_RANKS_MOST; ++i) {
+        if (world->pidfds[i] >= 0) close(world->pidfds[i]);
+    }
+    munmap(base->memory, base->layout.total_bytes);
+    rlx_free(&allocator, world);
+}
+
+static bool is_gone(rlx_mapped_world *base, uint32_t rank) {
+    shm_world *world = (shm_world *)base;
+    int32_t process = atomic_load(&base->lines[rank].process);
+    struct pollfd look = {.events = POLLIN};
+    if (world->pidfds[rank] == NO_FD) {
+        world->pidfds[rank] = (int)syscall(SYS_pidfd_open, process, 0);
+        if (world->pidfds[rank] < 0 && errno == ESRCH) {
+            world->pidfds[rank] = NO_FD;
+            return true;
+        }
+        if (world->pidfds[rank] < 0) world->pidfds[rank] = NO_PIDFD;
+    }
+    if (world->pidfds[rank] == NO_PIDFD) return kill(process, 0) != 0 && errno == ESRCH;
+    look.fd = world->pidfds[rank];
+    return poll(&look, 1, 0) == 1;
+}
+
+static rlx_status check_free(const rlx_mapped_layout *layout) {
+    uint64_t left = rlx_memory_free("/proc/self/cgroup", "/sys/fs/cgroup", "/proc/meminfo");
+    if (layout->total_bytes <= left) return RLX_OK;
+    rlx_fail(RLX_DOES_NOT_FIT,
+             "%u heaps of %" PRIu64 " bytes take %" PRIu64 " bytes, and %" PRIu64 " are free",
+             layout->rank_count, layout->heap_bytes, layout->total_bytes, left);
+    *rlx_error_detail_edit() = (rlx_error_detail){
+        .bytes = layout->total_bytes, .limit = left, .rank_count = layout->rank_count};
+    return RLX_DOES_NOT_FIT;
+}
+
+/* Takes [offset, offset + bytes) of the file. */
+static rlx_status commit(int file, uint64_t offset, uint64_t bytes) {
+    int code;
+    do {
+        code = bytes == 0 ? 0 : fallocate(file, 0, (off_t)offset, (off_t)bytes);
+    } while (code != 0 && errno == EINTR);
+    if (code == 0) return RLX_OK;
+    code = errno;
+    rlx_fail(RLX_DOES_NOT_FIT, "%" PRIu64 " bytes of shared memory: %s", bytes, strerror(code));
+    *rlx_error_detail_edit() = (rlx_error_detail){.bytes = bytes, .os_error = code};
+    return RLX_DOES_NOT_FIT;
+}
+
+static rlx_status make_file(const rlx_mapped_layout *layout, int *out_file) {
+    rlx_status status = RLX_OK;
+    int file;
+    RLX_TRY(check_free(layout));
+    file = memfd_create("rlx-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0) return system_failure(RLX_IO, "no file for shared memory");
+    if (ftruncate(file, (off_t)layout->total_bytes) != 0) {
+        status = system_failure(RLX_DOES_NOT_FIT, "no shared memory");
+        rlx_error_detail_edit()->bytes = layout->total_bytes;
+    }
+    /* Nobody can make it smaller below a map. */
+    (void)fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    if (status == RLX_OK) status = commit(file, 0, layout->heaps_offset);
+    if (status != RLX_OK) {
+        close(file);
+        return status;
+    }
+    *out_file = file;
+    return RLX_OK;
+}
+
+static rlx_status send_file(int socket, const invitation *text, int file) {
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = sizeof *text};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control.room};
+    struct cmsghdr *head;
+    ssize_t sent;
+    memset(&control, 0, sizeof control);
+    head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof file);
+    memcpy(CMSG_DATA(head), &file, sizeof file);
+    do {
+        sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    } while (sent < 0 && errno == EINTR);
+    if (sent == (ssize_t)sizeof *text) return RLX_OK;
+    return system_failure(RLX_TRANSPORT, "the other ranks have died");
+}
+
+static rlx_status rank_0_failed(const char *what) {
+    rlx_fail(RLX_TRANSPORT, "rank 0 %s before it made the heap", what);
+    return RLX_TRANSPORT;
+}
+
+/* RLX_OK when the socket has something to read, or its other side is closed. */
+static rlx_status await_socket(int socket, uint64_t timeout_ns) {
+    uint64_t start = rlx_now_ns();
+    for (;;) {
+        struct pollfd look = {.fd = socket, .events = POLLIN};
+        uint64_t waited = rlx_now_ns() - start, left;
+        if (waited >= timeout_ns) {
+            return RLX_FAIL(RLX_TIMEOUT, "rank 0 did not make the heap within %" PRIu64 " ms",
+                            timeout_ns / 1000000);
+        }
+        left = (timeout_ns - waited) / 1000000 + 1;
+        if (poll(&look, 1, left < 1000 ? (int)left : 1000) == 1) return RLX_OK;
+    }
+}
+
+static rlx_status receive_file(int socket, uint64_t timeout_ns, invitation *out_text,
+                               int *out_file) {
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = out_text, .iov_len = sizeof *out_text};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control.room};
+    struct cmsghdr *head;
+    ssize_t got;
+    /* Several ranks wait on one socket: who comes second goes on waiting. */
+    do {
+        RLX_TRY(await_socket(socket, timeout_ns));
+        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
+    if (got == 0) return rank_0_failed("has died");
+    if (got < 0) return system_failure(RLX_TRANSPORT, "rank 0 cannot be heard");
+    head = CMSG_FIRSTHDR(&message);
+    if (got != (ssize_t)sizeof *out_text || head == NULL || head->cmsg_type != SCM_RIGHTS ||
+        head->cmsg_len != CMSG_LEN(sizeof(int))) {
+        return rank_0_failed("said something else");
+    }
+    memcpy(out_file, CMSG_DATA(head), sizeof *out_file);
+    return RLX_OK;
+}
+
+/* A map of the file as one rank's world. The file stays the caller's. */
+static rlx_status map_world(const rlx_allocator *allocator, const rlx_mapped_layout *layout,
+                            int file, uint32_t rank, rlx_mapped_world **out_world) {
+    shm_world *world = NULL;
+    void *memory;
+    RLX_TRY(rlx_alloc_zero(allocator, sizeof *world, (void **)&world));
+    memory = mmap(NULL, layout->total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) {
+        rlx_status status = system_failure(RLX_OUT_OF_MEMORY, "no room to map shared memory");
+        rlx_error_detail_edit()->bytes = layout->total_bytes;
+        rlx_free(allocator, world);
+        return status;
+    }
+    rlx_prefer_large_pages((uint8_t *)memory + layout->heaps_offset,
+                           layout->total_bytes - layout->heaps_offset);
+    rlx_mapped_world_init(&world->base, layout, memory, rank);
+    world->allocator = allocator != NULL ? *allocator : *rlx_default_allocator();
+    world->base.is_shared = true;
+    world->base.is_gone = is_gone;
+    world->base.release = release_world;
+    for (uint32_t i = 0; i < RLX_RANKS_MOST; ++i)
+        world->pidfds[i] = NO_FD;
+    *out_world = &world->base;
+    return RLX_OK;
+}
+
+/* Says that this rank does not take part, so that nobody waits for it. */
+static rlx_status refuse(rlx_mapped_world *world, rlx_status cause) {
+    rlx_mapped_refuse(world, cause);
+    world->release(world);
+    return cause;
+}
+
+static rlx_status join(const rlx_allocator *allocator, const rlx_transport_options *options,
+                       rlx_mapped_world *world, int file, rlx_transport **out_transport) {
+    const rlx_mapped_layout *layout = &world->layout;
+    rlx_transport *made = NULL;
+    rlx_status status =
+        commit(file, layout->heaps_offset + world->rank * layout->heap_stride, layout->heap_stride);
+    if (status != RLX_OK) return refuse(world, status);
+    atomic_store(&world->lines[world->rank].process, (int32_t)getpid());
+    RLX_TRY(rlx_mapped_create(&shm_ops, allocator, options, world, &made));
+    status = rlx_transport_barrier(made);
+    if (status != RLX_OK) {
+        rlx_transport_destroy(made);
+        return status;
+    }
+    *out_transport = made;
+    return RLX_OK;
+}
+
+static rlx_status create_first(const rlx_allocator *allocator, const rlx_rank *who,
+                               const rlx_transport_options *options,
+                               const rlx_mapped_layout *layout, rlx_transport **out_transport) {
+    const invitation text = {layout->heap_bytes, layout->rank_count, layout->group_count};
+    rlx_mapped_world *world = NULL;
+    int file = NO_FD;
+    rlx_status status;
+    RLX_TRY(make_file(layout, &file));
+    status = map_world(allocator, layout, file, 0, &world);
+    for (uint32_t i = 1; i < who->rank_count && status == RLX_OK; ++i)
+        status = send_file(who->socket, &text, file);
+    if (status == RLX_OK) {
+        status = join(allocator, options, world, file, out_transport);
+    } else if (world != NULL) {
+        world->release(world);
+    }
+    close(file);
+    return status;
+}
+
+static rlx_status differs(const invitation *text, const rlx_mapped_layout *layout, uint32_t rank) {
+    rlx_fail(RLX_MISMATCH,
+             "rank 0 made %u heaps of %" PRIu64 " bytes with %u sub-groups, rank %u asks for %u of "
+             "%" PRIu64 " with %u",
+             text->rank_count, text->heap_bytes, text->group_count - 1, rank, layout->rank_count,
+             layout->heap_bytes, layout->group_count - 1);
+    *rlx_error_detail_edit() = (rlx_error_detail){
+        .expected = text->heap_bytes, .got = layout->heap_bytes, .rank_count = text->rank_count};
+    return RLX_MISMATCH;
+}
+
+static rlx_status create_other(const rlx_allocator *allocator, const rlx_rank *who,
+                               const rlx_transport_options *options,
+                               const rlx_mapped_layout *layout, rlx_transport **out_transport) {
+    rlx_mapped_layout theirs;
+    rlx_mapped_world *world = NULL;
+    invitation text;
+    int file = NO_FD;
+    rlx_status status;
+    RLX_TRY(receive_file(who->socket, options->timeout_ns, &text, &file));
+    status = rlx_mapped_layout_make(text.rank_count, text.group_count, text.heap_bytes, &theirs);
+    if (status == RLX_OK && who->rank >= text.rank_count) {
+        status = differs(&text, layout, who->rank);
+    }
+    if (status == RLX_OK) status = map_world(allocator, &theirs, file, who->rank, &world);
+    if (status == RLX_OK && memcmp(&theirs, layout, sizeof theirs) != 0) {
+        status = refuse(world, differs(&text, layout, who->rank));
+    } else if (status == RLX_OK) {
+        status = join(allocator, options, world, file, out_transport);
+    }
+    close(file);
+    return status;
+}
+
+rlx_status rlx_transport_create_shm(const rlx_allocator *allocator, const rlx_rank *who,
+                                    uint64_t heap_bytes, const rlx_transport_options *options,
+                                    rlx_transport **out_transport) {
+    rlx_transport_options full;
+    rlx_mapped_layout layout;
+    rlx_status status;
+    if (who == NULL || out_transport == NULL || who->rank >= who->rank_count) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "shm: null, or a rank past the rank count");
+    }
+    if (who->rank_count > 1 && who->socket < 0) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT,
+                        "shm: rank %u of %u has no socket to the others: start it with rlx launch",
+                        who->rank, who->rank_count);
+    }
+    RLX_TRY(rlx_transport_read_options(options, &full));
+    RLX_TRY(rlx_mapped_layout_make(who->rank_count, full.groups + 1, heap_bytes, &layout));
+    status = who->rank == 0 ? create_first(allocator, who, &full, &layout, out_transport)
+                            : create_other(allocator, who, &full, &layout, out_transport);
+    if (status != RLX_OK) rlx_fail_context(status, "shm heap on rank %u", who->rank);
+    return status;
+}
