@@ -197,11 +197,12 @@ int main(int argc, char **argv) {
     double start = now_ms();
     const char *wrong = e->open(&c);
     double ready = now_ms();
+    long ready_kib = peak_kib();
     if (wrong == NULL) wrong = e->run(&c);
     double first = now_ms();
     if (wrong == NULL) {
-        printf("{\"ready\": %.4f, \"first\": %.4f, \"kib\": %ld}\n", ready - start, first - ready,
-               peak_kib());
+        printf("{\"ready\": %.4f, \"first\": %.4f, \"ready_kib\": %ld, \"kib\": %ld}\n",
+               ready - start, first - ready, ready_kib, peak_kib());
         fflush(stdout);
     }
     while (wrong == NULL && !once && fgets(line, sizeof line, stdin) != NULL) {

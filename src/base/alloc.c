@@ -102,3 +102,11 @@ void rlx_prefer_large_pages(void *memory, uint64_t bytes) {
     (void)memory, (void)bytes;
 #endif
 }
+
+void rlx_forget_pages(void *memory, uint64_t bytes) {
+    const uintptr_t page = 4096;
+    uintptr_t first = ((uintptr_t)memory + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(page - 1);
+    if (end > first)
+        (void)madvise((char *)memory + (first - (uintptr_t)memory), end - first, MADV_DONTNEED);
+}

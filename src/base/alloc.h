@@ -38,5 +38,7 @@ void rlx_scratch_reset(rlx_scratch *scratch);
 /* Asks for large pages below memory that will be used as a whole: fewer address lookups. A wish; it
  * changes neither contents nor size. */
 void rlx_prefer_large_pages(void *memory, uint64_t bytes);
+/* Gives the whole pages inside back to the system, if it takes them. What they held is lost. */
+void rlx_forget_pages(void *memory, uint64_t bytes);
 
 #endif

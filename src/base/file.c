@@ -82,6 +82,13 @@ rlx_status rlx_file_map_ranges(int descriptor, const char *path, const rlx_file_
     return RLX_OK;
 }
 
+void rlx_file_map_forget(const rlx_file_map *map) {
+    void *data;
+    if (map->data == NULL) return;
+    memcpy(&data, &map->data, sizeof data); /* the system call takes no const */
+    (void)madvise(data, (size_t)map->bytes, MADV_DONTNEED);
+}
+
 void rlx_file_map_close(rlx_file_map *map) {
     /* The bytes are const for readers; munmap wants the same address back. */
     if (map->data != NULL) munmap((void *)(uintptr_t)map->data, (size_t)map->bytes);

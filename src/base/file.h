@@ -21,6 +21,8 @@ RLX_WARN_UNUSED rlx_status rlx_file_map_ranges(int descriptor, const char *path,
                                                const rlx_file_range *ranges, uint32_t count,
                                                rlx_file_map *out_map);
 void rlx_file_map_close(rlx_file_map *map); /* zeroed struct is fine */
+/* Gives back the memory that reading the map took; what is read later comes from the file again. */
+void rlx_file_map_forget(const rlx_file_map *map);
 
 /* Reads exactly [offset, offset + bytes) into memory; a shorter file is RLX_IO. */
 RLX_WARN_UNUSED rlx_status rlx_file_read_range(const char *path, uint64_t offset, uint64_t bytes,

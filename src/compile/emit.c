@@ -138,7 +138,9 @@ rlx_status rlx_emit_finish(rlx_emitter *emitter) {
     RLX_TRY(lay_out(plan, RLX_SEGMENT_WEIGHTS));
     RLX_TRY(lay_out(plan, RLX_SEGMENT_STATE));
     RLX_TRY(lay_out(plan, RLX_SEGMENT_SOURCE));
+    if (!emitter->options->without_reuse) RLX_TRY(rlx_emit_order_prepare(emitter));
     RLX_TRY(put_prepare_first(emitter));
+    if (!emitter->options->without_reuse) RLX_TRY(rlx_emit_sources(emitter));
     RLX_TRY(rlx_emit_stretches(emitter));
     rlx_plan_hash_state(plan);
     return RLX_OK;

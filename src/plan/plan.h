@@ -93,7 +93,9 @@ typedef struct rlx_plan_entry {
     const char *placed_by; /* which placement won */
 } rlx_plan_entry;
 
-/* Data that is written into a slot when a program is created. */
+/* Data that is written into a slot when a program is created: where the slot's buffer belongs to
+ * the prepare steps, right before the first of its life, otherwise before all of them. Sources are
+ * in that order. */
 typedef struct rlx_plan_source {
     uint32_t slot;
     rlx_source source; /* constants: MEMORY in the plan's own memory */

@@ -167,6 +167,13 @@ static rlx_status check_source(const rlx_plan *plan, const rlx_plan_source *sour
     return RLX_OK;
 }
 
+/* When a source is read: before this prepare step. */
+static uint32_t due(const rlx_plan *plan, uint32_t source) {
+    const rlx_plan_slot *slot = &plan->slots.items[plan->sources.items[source].slot];
+    const rlx_plan_buffer *buffer = &plan->buffers.items[slot->buffer];
+    return buffer->entry == RLX_PLAN_PREPARE ? buffer->first_step : 0;
+}
+
 static rlx_status check_sources(plan_check *check) {
     const rlx_plan *plan = check->plan;
     uint8_t *seen = NULL;
@@ -182,6 +189,10 @@ static rlx_status check_sources(plan_check *check) {
             return INVALID_PLAN("source %u: " SLOT_FORMAT " has two", i, SLOT_ARGS(plan, slot));
         }
         seen[slot] = 1;
+        if (i > 0 && due(plan, i) < due(plan, i - 1)) {
+            return INVALID_PLAN("source %u is due before step %u, after one of step %u", i,
+                                due(plan, i), due(plan, i - 1));
+        }
     }
     return RLX_OK;
 }

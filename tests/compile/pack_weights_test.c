@@ -188,10 +188,56 @@ static rlx_status compile_with(const rlx_allocator *allocator, void *user) {
     return RLX_OK;
 }
 
+/* Four weights of 160, 320, 1280 and 640 bytes; three of them are scaled before they are packed. */
+static const char several[] = "rlx 1\n"
+                              "input x : f32[2, 20]\n"
+                              "param a : f32[20, 2] = seeded(1, 1)\n"
+                              "param b : f32[2, 40] = seeded(2, 1)\n"
+                              "param c : f32[40, 8] = seeded(3, 1)\n"
+                              "param d : f32[8, 20] = seeded(4, 1)\n"
+                              "param s : f32[] = seeded(5, 1)\n"
+                              "a2 = mul(a, s)\n"
+                              "b2 = add(b, s)\n"
+                              "c2 = add(c, s)\n"
+                              "c3 = mul(c2, s)\n"
+                              "h = matmul(x, a2)\n"
+                              "i = matmul(h, b2)\n"
+                              "j = matmul(i, c3)\n"
+                              "y = matmul(j, d)\n"
+                              "output y\n";
+
+static void raw_weights_have_memory_one_after_the_other(void **state) {
+    rlx_compile_options options = {.size = sizeof options, .without_reuse = true};
+    rlx_target target = rlx_cpu_target(rlx_cpu_find_level("cpu:scalar"), 2);
+    rlx_graph *graph = NULL;
+    rlx_plan *own = NULL, *plan = plan_of(several, true);
+    float with_reuse[40], without[40];
+    int64_t last = INT64_MAX;
+    (void)state;
+    /* The largest and the number that all share; what is made of a weight takes its place. */
+    assert_int_equal(plan->segment_bytes[RLX_SEGMENT_SOURCE], 64 + 1280);
+    for (uint32_t i = 0; i < plan->prepare_count; i++) { /* the largest first */
+        const rlx_plan_step *step = &plan->steps.items[i];
+        const rlx_plan_slot *in = &plan->slots.items[plan->operands.items[step->operands_at]];
+        if (step->op != RLX_OP_PACK) continue;
+        assert_true(in->dims[0] * in->dims[1] <= last);
+        last = in->dims[0] * in->dims[1];
+    }
+    assert_ok(rlx_graph_parse(NULL, several, strlen(several), &graph));
+    assert_ok(rlx_compile(graph, &target, &options, NULL, &own));
+    rlx_graph_destroy(graph);
+    rlx_program *program = program_of(plan), *other = program_of(own);
+    run(program, with_reuse, 40);
+    run(other, without, 40);
+    assert_memory_equal(with_reuse, without, sizeof without);
+    rlx_program_release(program);
+    rlx_program_release(other);
+}
+
 static void every_allocation_may_fail(void **state) {
     rlx_graph *graph = NULL;
     (void)state;
-    assert_ok(rlx_graph_parse(NULL, both_ways, strlen(both_ways), &graph));
+    assert_ok(rlx_graph_parse(NULL, several, strlen(several), &graph));
     rlx_test_every_allocation_fails(compile_with, graph);
     rlx_graph_destroy(graph);
 }
@@ -203,6 +249,7 @@ int main(void) {
         cmocka_unit_test(a_weight_that_somebody_wants_in_rows_stays_in_rows),
         cmocka_unit_test(weights_are_packed_for_loops_and_behind_other_prepare_steps),
         cmocka_unit_test(the_host_sees_packed_weights_in_logical_order),
+        cmocka_unit_test(raw_weights_have_memory_one_after_the_other),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,6 +301,7 @@ static rlx_status build(rlx_model *base, const rlx_import_options *options, rlx_
     for (uint32_t tries = 0; status == RLX_OK && is_again && tries <= inputs; tries++)
         status = try_build(self, options, is_bound, out_graph, &is_again);
     rlx_free(options->allocator, is_bound);
+    rlx_file_map_forget(&self->proto.map);
     if (status == RLX_OK && is_again) status = RLX_FAIL(RLX_INTERNAL, "inputs are never bound");
     return status;
 }
@@ -367,6 +368,7 @@ rlx_status rlx_open_onnx(const rlx_allocator *allocator, const char *path, rlx_m
         rlx_scratch_text(&self->proto.memory, path, strlen(path), &self->proto.path);
     if (status == RLX_OK) status = rlx_file_map_open(path, &self->proto.map);
     if (status == RLX_OK) status = rlx_onnx_decode(&self->proto);
+    rlx_file_map_forget(&self->proto.map);
     if (status != RLX_OK) {
         destroy(&self->base);
         return rlx_fail_context(status, "%s", path);
