@@ -24,37 +24,23 @@ typedef struct depthwise_tile {
 #define EACH_POSITION(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
 /* clang-format on */
 
-/* The first and the one past the last position of the tile whose tap lies in the input. */
-static void tap_range(const rlx_window *w, int64_t start, int64_t count, int64_t *first,
-                      int64_t *end) {
-    *first = start < 0 ? conv_divide_up(-start, w->stride) : 0;
-    *end = start >= w->in ? 0 : conv_least(count, (w->in - 1 - start) / w->stride + 1);
-}
-
-VEC_INLINE void run_tile(const depthwise_tile *tile, const int P) {
+/* Positions whose taps all lie in the input, so many that sums stay in registers. `step` is a
+ * constant where it can be: addresses are then parts of the instructions. */
+VEC_INLINE void run_tile(const depthwise_tile *tile, const int P, const int64_t step) {
     const conv_view *view = tile->view;
     const rlx_window *window = &view->w;
-    int64_t step = window->stride * view->x.column;
+    int64_t dilation = window->dilation * view->x.column;
     vf s0 = tile->bias, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-    const float *w = tile->w;
-    for (int64_t row = 0; row < tile->rows; row++) {
-        int64_t start = tile->column * window->stride - window->begin;
-        for (int64_t tap = 0; tap < window->kernel; tap++, start += window->dilation, w += BLOCK) {
-            const float *x = tile->x + row * tile->row_stride + start * view->x.column;
+    const float *w = tile->w, *line = tile->x;
+    line += (tile->column * window->stride - window->begin) * view->x.column;
+    for (int64_t row = 0; row < tile->rows; row++, line += tile->row_stride) {
+        const float *x = line;
+        for (int64_t tap = 0; tap < window->kernel; tap++, x += dilation, w += BLOCK) {
             vf weight = vf_load(w);
-            int64_t first, end;
-            tap_range(window, start, P, &first, &end);
 #define ADD(p) \
     if (P > p) vf_add_product(&s##p, vf_load(x + p * step), weight);
-#define ADD_SOME(p) \
-    if (P > p && p >= first && p < end) vf_add_product(&s##p, vf_load(x + p * step), weight);
-            if (first == 0 && end == P) {
-                EACH_POSITION(ADD)
-            } else {
-                EACH_POSITION(ADD_SOME)
-            }
+            EACH_POSITION(ADD)
 #undef ADD
-#undef ADD_SOME
         }
     }
 #define STORE(p)                                                                                 \
@@ -66,15 +52,47 @@ VEC_INLINE void run_tile(const depthwise_tile *tile, const int P) {
 #undef STORE
 }
 
-#define DEFINE(p)                                      \
-    static void tile_##p(const depthwise_tile *tile) { \
-        run_tile(tile, p + 1);                         \
+/* One position, wherever its taps lie. */
+static void run_edge(const depthwise_tile *tile) {
+    const conv_view *view = tile->view;
+    const rlx_window *window = &view->w;
+    int64_t start = tile->column * window->stride - window->begin;
+    const float *w = tile->w, *line = tile->x;
+    vf sum = tile->bias;
+    for (int64_t row = 0; row < tile->rows; row++, line += tile->row_stride) {
+        int64_t at = start;
+        for (int64_t tap = 0; tap < window->kernel; tap++, at += window->dilation, w += BLOCK) {
+            if (at < 0 || at >= window->in) continue;
+            vf_add_product(&sum, vf_load(line + at * view->x.column), vf_load(w));
+        }
+    }
+    if (tile->residual != NULL) sum += vf_load(tile->residual);
+    vf_store(tile->y, vf_activation(&view->activation, sum));
+}
+
+#define DEFINE(p)                                                           \
+    static void dense_##p(const depthwise_tile *tile) {                     \
+        run_tile(tile, p + 1, BLOCK);                                       \
+    }                                                                       \
+    static void tile_##p(const depthwise_tile *tile) {                      \
+        run_tile(tile, p + 1, tile->view->w.stride * tile->view->x.column); \
     }
 EACH_POSITION(DEFINE)
 #undef DEFINE
-#define NAME(p) tile_##p,
-static void (*const tiles[])(const depthwise_tile *tile) = {EACH_POSITION(NAME)};
-#undef NAME
+#define DENSE(p) dense_##p,
+#define ANY(p)   tile_##p,
+static void (*const tiles[2][TILE])(const depthwise_tile *tile) = {{EACH_POSITION(ANY)},
+                                                                   {EACH_POSITION(DENSE)}};
+#undef DENSE
+#undef ANY
+
+/* Positions [*first, *end) have all their taps in the input. */
+static void inner_range(const rlx_window *w, int64_t *first, int64_t *end) {
+    int64_t reach = (w->kernel - 1) * w->dilation, last = w->in - 1 - reach + w->begin;
+    *first = conv_least(w->out, w->begin > 0 ? conv_divide_up(w->begin, w->stride) : 0);
+    *end = last < 0 ? 0 : conv_least(w->out, last / w->stride + 1);
+    if (*end < *first) *end = *first;
+}
 
 /* The kernel rows that meet the input at output row `row`: from *first on, so many. */
 static int64_t rows_met(const rlx_window *h, int64_t row, int64_t *first) {
@@ -98,7 +116,8 @@ static void run_row(const conv_view *view, const float *weights, int64_t n, int6
                     int64_t row, int64_t lane) {
     int64_t first, rows = rows_met(&view->h, row, &first), width = view->w.out;
     int64_t input_row = row * view->h.stride - view->h.begin + first * view->h.dilation;
-    int64_t count = conv_divide_up(width, TILE);
+    int64_t inner, inner_end;
+    bool is_dense = view->w.stride == 1 && view->x.column == BLOCK;
     depthwise_tile tile = {.view = view,
                            .rows = rows,
                            .row_stride = view->h.dilation * view->x.row,
@@ -112,11 +131,18 @@ static void run_row(const conv_view *view, const float *weights, int64_t n, int6
         residual = view->residual.data + n * view->residual.n + block * view->residual.block +
                    row * view->residual.row + lane;
     }
-    for (int64_t i = 0; i < count; i++) {
-        int64_t size = conv_divide_up(width - tile.column, count - i);
+    inner_range(&view->w, &inner, &inner_end);
+    while (tile.column < width) {
+        bool is_inner = tile.column >= inner && tile.column < inner_end;
+        int64_t left = inner_end - tile.column;
+        int64_t size = is_inner ? conv_divide_up(left, conv_divide_up(left, TILE)) : 1;
         tile.y = y + tile.column * view->y.column;
         if (residual != NULL) tile.residual = residual + tile.column * view->residual.column;
-        tiles[size - 1](&tile);
+        if (is_inner) {
+            tiles[is_dense][size - 1](&tile);
+        } else {
+            run_edge(&tile);
+        }
         tile.column += size;
     }
 }

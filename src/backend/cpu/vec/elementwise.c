@@ -4,7 +4,6 @@
  * lie as the loops want them are read where they are; others are brought into a tile first. */
 #include "backend/cpu/vec/elementwise.h"
 
-#include "ir/chain.h"
 #include "ref/elementwise.h"
 
 enum {
@@ -20,18 +19,6 @@ enum {
     SLOTS = VEC_INPUTS + RLX_CHAIN_MOST
 };
 _Static_assert((RLX_CHAIN_MOST + VEC_INPUTS + 1) * LEAST_TILE * 8 <= CELL_MEMORY, "tiles fit");
-
-typedef struct program {
-    const rlx_kernel_args *args;
-    vec_sweep sweep;
-    vec_operand inputs[VEC_INPUTS], output;
-    uint32_t input_count, step_count, register_count;
-    int64_t tile;        /* elements */
-    bool keeps_rows;     /* tiles end with their row */
-    bool is_past_caches; /* the output is written so */
-    char *registers, *result;
-    vec_step steps[RLX_CHAIN_MOST];
-} program;
 
 static vec_run choose_run(const vec_step *step) {
     vec_run run = NULL;
@@ -108,14 +95,14 @@ static uint32_t sort_axes(const rlx_tensor *out, uint32_t *axes) {
     return count;
 }
 
-static void place_operand(const program *self, vec_operand *operand, const rlx_tensor *tensor,
+static void place_operand(const vec_program *self, vec_operand *operand, const rlx_tensor *tensor,
                           const uint32_t *axes, uint32_t count) {
     operand->tensor = tensor;
     for (uint32_t d = 0; d < count; d++)
         operand->strides[d] = axis_stride(tensor, self->args->out[0].rank, axes[d]);
 }
 
-static bool dims_merge(const program *self, uint32_t outer, uint32_t inner, int64_t dim) {
+static bool dims_merge(const vec_program *self, uint32_t outer, uint32_t inner, int64_t dim) {
     if (self->output.strides[outer] != self->output.strides[inner] * dim) return false;
     for (uint32_t i = 0; i < self->input_count; i++) {
         const int64_t *strides = self->inputs[i].strides;
@@ -124,14 +111,14 @@ static bool dims_merge(const program *self, uint32_t outer, uint32_t inner, int6
     return true;
 }
 
-static void move_dim(program *self, uint32_t to, uint32_t from) {
+static void move_dim(vec_program *self, uint32_t to, uint32_t from) {
     if (to == from) return;
     self->output.strides[to] = self->output.strides[from];
     for (uint32_t i = 0; i < self->input_count; i++)
         self->inputs[i].strides[to] = self->inputs[i].strides[from];
 }
 
-static void make_sweep(program *self) {
+static void make_sweep(vec_program *self) {
     const rlx_kernel_args *args = self->args;
     const rlx_tensor *out = &args->out[0];
     uint32_t axes[RLX_MAX_RANK], count = sort_axes(out, axes);
@@ -182,12 +169,12 @@ static int64_t sweep_elements(const vec_sweep *sweep) {
 }
 
 /* The cells of an input are where its memory is. */
-static bool is_direct(const program *self, const vec_operand *x) {
+static bool is_direct(const vec_program *self, const vec_operand *x) {
     if (!x->has_cells) return false;
     return x->is_flat || (self->keeps_rows && x->strides[self->sweep.rank - 1] == 1);
 }
 
-static void load_step(program *self, uint32_t index, const rlx_chain_instruction *instruction) {
+static void load_step(vec_program *self, uint32_t index, const rlx_chain_instruction *instruction) {
     vec_step *step = &self->steps[index];
     step->args = self->args;
     step->op = instruction->op;
@@ -208,7 +195,7 @@ static void load_step(program *self, uint32_t index, const rlx_chain_instruction
 
 /* Gives each result a register from its instruction to its last use. An operand's is not taken
  * over by the result: cells of other widths must not overlap. */
-static void give_registers(program *self) {
+static void give_registers(vec_program *self) {
     uint16_t last_use[RLX_CHAIN_MOST], given[RLX_CHAIN_MOST], spare[RLX_CHAIN_MOST];
     uint32_t spare_count = 0, used = 0;
     for (uint32_t i = 0; i < self->step_count; i++) {
@@ -236,7 +223,7 @@ static void give_registers(program *self) {
     self->register_count = used;
 }
 
-static void load_steps(program *self) {
+static void load_steps(vec_program *self) {
     const rlx_kernel_args *args = self->args;
     if (args->op == RLX_OP_CHAIN) {
         rlx_list code = ((const rlx_chain_attrs *)args->attrs)->code;
@@ -263,7 +250,7 @@ static void load_steps(program *self) {
 }
 
 /* Whether the output is large enough to be written past the caches, and may be. */
-static bool passes_caches(const program *self, int64_t elements) {
+static bool passes_caches(const vec_program *self, int64_t elements) {
     const vec_operand *y = &self->output;
     if (!y->is_flat || y->bytes == 0 || elements < PAST_CACHES / (int64_t)y->bytes) return false;
     if ((uintptr_t)y->tensor->data % 64 != 0) return false;
@@ -274,7 +261,7 @@ static bool passes_caches(const program *self, int64_t elements) {
 }
 
 /* The size of tiles, and where the cells of registers and loaded inputs lie. */
-static void lay_out(program *self, int64_t elements, char *memory) {
+static void lay_out(vec_program *self, int64_t elements, char *memory) {
     bool needs_cells[VEC_INPUTS];
     int64_t tiles = self->register_count + 1, biggest = 8;
     self->keeps_rows = self->sweep.rank == 1 || self->sweep.dims[self->sweep.rank - 1] >= LONG_ROW;
@@ -283,6 +270,7 @@ static void lay_out(program *self, int64_t elements, char *memory) {
         tiles += needs_cells[i];
     }
     self->is_past_caches = passes_caches(self, elements);
+    self->has_code = vec_make_code(self);
     bool is_in_memory = self->step_count == 1 && tiles == 2 && self->output.has_cells &&
                         self->output.is_flat && !self->is_past_caches;
     self->tile = VEC_TILE;
@@ -291,16 +279,17 @@ static void lay_out(program *self, int64_t elements, char *memory) {
         self->tile /= 2;
     while (tiles * self->tile * biggest > CELL_MEMORY)
         self->tile /= 2;
-    int64_t bytes = self->tile * biggest;
+    int64_t bytes = self->tile_bytes = self->tile * biggest;
     self->registers = memory, memory += bytes * self->register_count;
     self->result = memory, memory += bytes;
     for (uint32_t i = 0; i < self->input_count; i++) {
         if (needs_cells[i]) self->inputs[i].cells = memory, memory += bytes;
     }
+    if (self->has_code) is_in_memory = vec_reads_in_place(self);
     if (is_in_memory) self->tile = INT64_MAX; /* one loop over everything */
 }
 
-static void load_numbers(program *self, int64_t most) {
+static void load_numbers(vec_program *self, int64_t most) {
     static const int64_t origin[RLX_MAX_RANK];
     int64_t count = most < self->tile ? most : self->tile;
     for (uint32_t i = 0; i < self->input_count; i++) {
@@ -317,7 +306,7 @@ static int64_t offset_of(const vec_sweep *sweep, const vec_operand *x, const int
     return offset;
 }
 
-static const void *input_cells(const program *self, const vec_operand *x, int64_t index,
+static const void *input_cells(const vec_program *self, const vec_operand *x, int64_t index,
                                const int64_t *at, int64_t count) {
     const char *data = x->tensor->data;
     if (x->cells == NULL) {
@@ -334,7 +323,7 @@ static const void *input_cells(const program *self, const vec_operand *x, int64_
 }
 
 /* The last result to memory. */
-static void store_result(const program *self, int64_t index, const int64_t *at, int64_t count,
+static void store_result(const vec_program *self, int64_t index, const int64_t *at, int64_t count,
                          const void *cells) {
     const vec_operand *y = &self->output;
     uint16_t halves[VEC_TILE];
@@ -351,20 +340,20 @@ static void store_result(const program *self, int64_t index, const int64_t *at, 
     }
 }
 
-static void run_tile(const program *self, int64_t index, const int64_t *at, int64_t count) {
+static void run_tile(const vec_program *self, int64_t index, const int64_t *at, int64_t count) {
     const void *cells[SLOTS];
     const vec_operand *y = &self->output;
     for (uint32_t i = 0; i < self->input_count; i++)
         cells[i] = input_cells(self, &self->inputs[i], index, at, count);
     for (uint32_t r = 0; r < self->register_count; r++)
-        cells[VEC_INPUTS + r] = self->registers + r * self->tile * 8;
+        cells[VEC_INPUTS + r] = self->registers + r * self->tile_bytes;
     for (uint32_t s = 0; s < self->step_count; s++) {
         const vec_step *step = &self->steps[s];
         const void *in[3];
         for (uint32_t k = 0; k < step->in_count; k++)
             in[k] = cells[step->in[k]];
         if (s + 1 < self->step_count) {
-            void *out = self->registers + (step->out - VEC_INPUTS) * self->tile * 8;
+            void *out = self->registers + (step->out - VEC_INPUTS) * self->tile_bytes;
             step->run(step, in, out, count);
             vec_round_cells(step->dtype, out, count);
         } else if (y->has_cells && y->is_flat && !self->is_past_caches) {
@@ -384,7 +373,7 @@ static void seek(const vec_sweep *sweep, int64_t index, int64_t *at) {
     at[0] = index;
 }
 
-static void run_range(const program *self, int64_t index, int64_t end) {
+static void run_range(vec_program *self, int64_t index, int64_t end) {
     int64_t at[RLX_MAX_RANK];
     while (index < end) {
         int64_t count = end - index < self->tile ? end - index : self->tile;
@@ -394,20 +383,25 @@ static void run_range(const program *self, int64_t index, int64_t end) {
             int64_t left = self->sweep.dims[last] - at[last];
             if (left < count) count = left;
         }
-        run_tile(self, index, at, count);
+        if (self->has_code) {
+            vec_run_code(self, index, at, count);
+            if (!vec_writes_output(self)) store_result(self, index, at, count, self->result);
+        } else {
+            run_tile(self, index, at, count);
+        }
         index += count;
     }
 }
 
 /* Items are runs of the sweep. 4-bit outputs with gaps are one item: neighbours share a byte. */
-static int64_t item_elements(const program *self, int64_t elements) {
+static int64_t item_elements(const vec_program *self, int64_t elements) {
     const vec_operand *y = &self->output;
     bool has_nibbles = rlx_dtype_block_elements(y->tensor->dtype) == 2;
     if (has_nibbles && !y->is_flat) return elements;
     return elements >= LARGE_OUTPUT ? LARGE_ITEM : ITEM_ELEMENTS;
 }
 
-static void prepare(program *self, const rlx_kernel_args *args) {
+static void prepare(vec_program *self, const rlx_kernel_args *args) {
     self->args = args;
     make_sweep(self);
     describe(&self->sweep, &self->output);
@@ -417,19 +411,19 @@ static void prepare(program *self, const rlx_kernel_args *args) {
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     _Alignas(64) char memory[CELL_MEMORY];
-    program self;
+    vec_program self;
     prepare(&self, args);
     load_steps(&self);
     int64_t elements = sweep_elements(&self.sweep), size = item_elements(&self, elements);
     lay_out(&self, elements, memory);
     int64_t first = begin * size, past = end * size < elements ? end * size : elements;
-    load_numbers(&self, past - first);
+    if (!self.has_code) load_numbers(&self, past - first);
     run_range(&self, first, past);
     if (self.is_past_caches) vec_stream_end();
 }
 
 static int64_t items(const rlx_kernel_args *args) {
-    program self;
+    vec_program self;
     if (rlx_tensor_elements(&args->out[0]) == 0) return 0;
     prepare(&self, args);
     int64_t elements = sweep_elements(&self.sweep), size = item_elements(&self, elements);

@@ -11,10 +11,15 @@
 #define RLX_BACKEND_CPU_VEC_ELEMENTWISE_H
 
 #include "backend/cpu/vec/vec.h"
+#include "ir/chain.h"
 #include "ir/dtype.h"
 
-/* Inputs of a chain (as many as the compiler makes), and elements of a tile at most. */
-enum { VEC_INPUTS = 32, VEC_TILE = 1024 };
+enum {
+    VEC_INPUTS = 32,    /* of a chain: as many as the compiler makes */
+    VEC_TILE = 1024,    /* elements of a tile at most */
+    VEC_BLOCK = 8 * VF, /* elements that links hand on in registers */
+    VEC_LINKS = 160
+};
 
 typedef struct vec_step vec_step;
 /* Does `count` cells. `out` may be an operand itself. */
@@ -38,6 +43,12 @@ VEC_INLINE rlx_dtype vec_cell_of(rlx_dtype dtype) {
     if (row->class_ == RLX_CLASS_FLOAT) return dtype == RLX_DTYPE_F64 ? dtype : RLX_DTYPE_F32;
     if (dtype == RLX_DTYPE_I4) return RLX_DTYPE_I8;
     return dtype == RLX_DTYPE_U4 ? RLX_DTYPE_U8 : dtype;
+}
+
+/* Lanes cut to [least, most], whole numbers of f32, as integers; NaN is 0. */
+VEC_INLINE vi vec_cut(vf x, float least, float most) {
+    x = vf_min(vf_set(most), vf_max(vf_set(least), x));
+    return vi_of((vf)((vi)x & (x == x)));
 }
 
 /* The loop for an instruction: by what it does and the dtypes of step->operands and step->dtype.
@@ -77,6 +88,77 @@ typedef struct vec_operand {
     char *cells;    /* room for a tile; NULL: not needed */
     int64_t strides[RLX_MAX_RANK];
 } vec_operand;
+
+/* A link of the quick evaluator: does its part to eight vectors and calls the next link with them,
+ * so a chain of ops on f32 cells keeps its values in registers (docs/decisions/0015). `at` counts
+ * elements from where `memory` begins. The last link stores and calls none. */
+typedef struct vec_link vec_link;
+typedef void (*vec_link_run)(const vec_link *link, int64_t at, vf a, vf b, vf c, vf d, vf e, vf f,
+                             vf g, vf h);
+struct vec_link {
+    vec_link_run run;
+    char *memory;
+    int64_t mask; /* -1: memory goes along with `at`; 0: it is one block */
+    double alpha, beta;
+};
+
+/* Links by what they do; NULL where there is none. The binary ones are value (op) memory, or memory
+ * (op) value where `is_reversed`. */
+#define vec_link_of_unary  VEC_SYMBOL(elementwise_link_unary)
+#define vec_link_of_binary VEC_SYMBOL(elementwise_link_binary)
+vec_link_run vec_link_of_unary(rlx_op op);
+vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed);
+/* Memory of a dtype to the value, or to a block of f32 without touching the value (`widen`: 16-bit
+ * floats only); the value rounded to a 16-bit float; kept as a block of f32; stored. */
+#define vec_link_of_load  VEC_SYMBOL(elementwise_link_load)
+#define vec_link_of_widen VEC_SYMBOL(elementwise_link_widen)
+#define vec_link_of_round VEC_SYMBOL(elementwise_link_round)
+#define vec_link_of_keep  VEC_SYMBOL(elementwise_link_keep)
+#define vec_link_of_store VEC_SYMBOL(elementwise_link_store)
+vec_link_run vec_link_of_load(rlx_dtype dtype);
+vec_link_run vec_link_of_widen(rlx_dtype dtype);
+vec_link_run vec_link_of_round(rlx_dtype dtype);
+vec_link_run vec_link_of_keep(void);
+vec_link_run vec_link_of_store(rlx_dtype dtype, bool is_past_caches);
+
+/* The links of a chain. A widening link is followed by one that only names its block. */
+typedef struct vec_code {
+    uint32_t count;
+    vec_link links[VEC_LINKS];
+    uint16_t slots[VEC_LINKS]; /* where a link's memory is, as in vec_step, or one of these: */
+} vec_code;
+enum { VEC_SLOT_WIDE = 512, VEC_SLOT_OUT = 1024, VEC_SLOT_NONE = 1025 };
+
+/* One run of a kernel. */
+typedef struct vec_program {
+    const rlx_kernel_args *args;
+    vec_sweep sweep;
+    vec_operand inputs[VEC_INPUTS], output;
+    uint32_t input_count, step_count, register_count;
+    int64_t tile;        /* elements */
+    int64_t tile_bytes;  /* of a register or a loaded input */
+    bool keeps_rows;     /* tiles end with their row */
+    bool is_past_caches; /* the output is written so */
+    bool has_code;       /* runs links, not steps */
+    char *registers, *result;
+    vec_step steps[RLX_CHAIN_MOST];
+    vec_code code;
+} vec_program;
+
+/* Makes code of the steps; false: they are not such that links can do them. */
+#define vec_make_code VEC_SYMBOL(elementwise_make_code)
+bool vec_make_code(vec_program *self);
+/* Whether no operand of the code needs a tile: spans may be of any length. */
+#define vec_reads_in_place VEC_SYMBOL(elementwise_reads_in_place)
+bool vec_reads_in_place(const vec_program *self);
+/* Runs it on elements [index, index + count); `at` are the coordinates of the first. The result
+ * goes to the output, or to self->result where the output is not flat. */
+#define vec_run_code VEC_SYMBOL(elementwise_run_code)
+void vec_run_code(vec_program *self, int64_t index, const int64_t *at, int64_t count);
+/* Whether the output can be written where it is. */
+VEC_INLINE bool vec_writes_output(const vec_program *self) {
+    return self->output.is_flat && self->output.bytes != 0;
+}
 
 /* `count` elements of the operand from coordinates `at` on, to and from cells. */
 #define vec_load_cells  VEC_SYMBOL(elementwise_load)

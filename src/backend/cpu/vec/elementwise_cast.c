@@ -5,15 +5,9 @@
 #include "backend/cpu/vec/elementwise.h"
 #include "ref/elementwise.h"
 
-/* Lanes cut to [least, most], whole numbers of f32, as integers; NaN is 0. */
-VEC_INLINE vi cut(vf x, float least, float most) {
-    x = vf_min(vf_set(most), vf_max(vf_set(least), x));
-    return vi_of((vf)((vi)x & (x == x)));
-}
-
 VEC_INLINE vi cut_i32(vf x) {
     /* 2^31 - 1 is no f32: what is too large becomes it afterwards. */
-    vi whole = cut(x, -0x1p31f, 0x1.fffffep30f), is_large = x >= 0x1p31f;
+    vi whole = vec_cut(x, -0x1p31f, 0x1.fffffep30f), is_large = x >= 0x1p31f;
     return (whole & ~is_large) | (is_large & INT32_MAX);
 }
 
@@ -43,7 +37,7 @@ static void f32_to_i32(const vec_step *step, const void *const *in, void *out, i
             int64_t left = n - i < 64 ? n - i : 64;                                                \
             for (int64_t j = 0; j < left; j += VF) {                                               \
                 vf x = left - j < VF ? vf_load_n(a + i + j, left - j) : vf_load(a + i + j);        \
-                vi w = cut(x, least, most);                                                        \
+                vi w = vec_cut(x, least, most);                                                    \
                 memcpy(whole + j, &w, sizeof w);                                                   \
             }                                                                                      \
             for (int64_t j = 0; j < left; j++)                                                     \

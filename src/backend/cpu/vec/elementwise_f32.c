@@ -1,54 +1,376 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions on cells of f32: every loop is one function of vec_unary.h or one line here. */
+/* Ops on cells of f32: every link is one function of vec_unary.h or one line here. A link does
+ * eight vectors and hands them to the next link in registers. */
 #include "backend/cpu/vec/elementwise.h"
 #include "backend/cpu/vec/vec_pow.h"
 #include "backend/cpu/vec/vec_unary.h"
 
-#define UNARY_LOOP(name, expression)                                                      \
-    static void name(const vec_step *step, const void *const *in, void *out, int64_t n) { \
-        const float *a = in[0];                                                           \
-        float *d = out;                                                                   \
-        const double alpha = step->alpha, beta = step->beta;                              \
-        int64_t i = 0;                                                                    \
-        (void)alpha, (void)beta;                                                          \
-        for (; i + VF <= n; i += VF) {                                                    \
-            vf x = vf_load(a + i);                                                        \
-            vf_store(d + i, (expression));                                                \
-        }                                                                                 \
-        if (i < n) {                                                                      \
-            vf x = vf_load_n(a + i, n - i);                                               \
-            vf_store_n(d + i, (expression), n - i);                                       \
-        }                                                                                 \
-    }
+#define VALUES vf a, vf b, vf c, vf d, vf e, vf f, vf g, vf h
+/* M(value, its number) for each vector of a block. */
+#define EACH(M)    M(a, 0) M(b, 1) M(c, 2) M(d, 3) M(e, 4) M(f, 5) M(g, 6) M(h, 7)
+#define LINK(name) static void name(const vec_link *link, int64_t at, VALUES)
+#define PASS_ON    link[1].run(link + 1, at, a, b, c, d, e, f, g, h)
 
-#define BINARY_LOOP(name, expression)                                                     \
-    static void name(const vec_step *step, const void *const *in, void *out, int64_t n) { \
-        const float *a = in[0], *b = in[1];                                               \
-        float *d = out;                                                                   \
-        int64_t i = 0;                                                                    \
-        (void)step;                                                                       \
-        for (; i + VF <= n; i += VF) {                                                    \
-            vf x = vf_load(a + i), y = vf_load(b + i);                                    \
-            vf_store(d + i, (expression));                                                \
-        }                                                                                 \
-        if (i < n) {                                                                      \
-            vf x = vf_load_n(a + i, n - i), y = vf_load_n(b + i, n - i);                  \
-            vf_store_n(d + i, (expression), n - i);                                       \
-        }                                                                                 \
-    }
+VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
+    return (float *)(void *)link->memory + (at & link->mask);
+}
 
-#define OP(name) UNARY_LOOP(unary_##name, vec_unary(RLX_OP_##name, x, alpha, beta))
-VEC_UNARY_OPS(OP)
+/* clang-format off */
+/* Ops of a few instructions, on values where they are. */
+#define CHEAP_OPS(OP)                                                                        \
+    OP(IDENTITY) OP(ABS) OP(NEG) OP(FLOOR) OP(CEIL) OP(ROUND) OP(SQRT) OP(SQUARE) OP(RELU)   \
+    OP(CLIP)
+/* Functions of two parts: the argument reduced, the rest. */
+#define LONG_OPS(OP)                                                                         \
+    OP(EXP, exp) OP(SIGMOID, sigmoid) OP(TANH, tanh) OP(SILU, silu) OP(GELU, gelu)
+/* The others go value by value. */
+#define OTHER_OPS(OP)                                                                        \
+    OP(SIGN) OP(RSQRT) OP(RECIPROCAL) OP(LOG) OP(SIN) OP(COS) OP(ERF) OP(LEAKY_RELU) OP(ELU) \
+    OP(CELU) OP(SELU) OP(GELU_TANH) OP(MISH) OP(HARD_SIGMOID) OP(HARD_SWISH) OP(SOFTPLUS)    \
+    OP(SOFTSIGN) OP(THRESHOLDED_RELU)
+/* clang-format on */
+
+#define CHEAP(name)                                          \
+    LINK(unary_##name) {                                     \
+        const double alpha = link->alpha, beta = link->beta; \
+        (void)alpha, (void)beta;                             \
+        EACH(CHEAP_ONE_##name)                               \
+        PASS_ON;                                             \
+    }
+#define ONE(name, x)             x = vec_unary(RLX_OP_##name, x, alpha, beta);
+#define CHEAP_ONE_IDENTITY(x, i) ONE(IDENTITY, x)
+#define CHEAP_ONE_ABS(x, i)      ONE(ABS, x)
+#define CHEAP_ONE_NEG(x, i)      ONE(NEG, x)
+#define CHEAP_ONE_FLOOR(x, i)    ONE(FLOOR, x)
+#define CHEAP_ONE_CEIL(x, i)     ONE(CEIL, x)
+#define CHEAP_ONE_ROUND(x, i)    ONE(ROUND, x)
+#define CHEAP_ONE_SQRT(x, i)     ONE(SQRT, x)
+#define CHEAP_ONE_SQUARE(x, i)   ONE(SQUARE, x)
+#define CHEAP_ONE_RELU(x, i)     ONE(RELU, x)
+#define CHEAP_ONE_CLIP(x, i)     ONE(CLIP, x)
+CHEAP_OPS(CHEAP)
+
+/* Through memory in two loops. Instructions of one vector wait for each other, and the processor
+ * looks only so far ahead: two loops of half the length keep twice as many vectors going. */
+#define TO_ARRAY(value, i)   x[i] = value;
+#define FROM_ARRAY(value, i) value = x[i];
+#define LONG(name, function)                                           \
+    LINK(unary_##name) {                                               \
+        vf x[8], r[8], power[8];                                       \
+        EACH(TO_ARRAY)                                                 \
+        VEC_ROLLED for (int i = 0; i < 8; i++) {                       \
+            vec_reduced z = vec_##function##_begin(x[i]);              \
+            r[i] = z.r, power[i] = z.power;                            \
+        }                                                              \
+        VEC_ROLLED for (int i = 0; i < 8; i++) x[i] =                  \
+            vec_##function##_end(x[i], (vec_reduced){r[i], power[i]}); \
+        EACH(FROM_ARRAY)                                               \
+        PASS_ON;                                                       \
+    }
+LONG_OPS(LONG)
+
+#define OTHER(name)                                                                                \
+    LINK(unary_##name) {                                                                           \
+        const double alpha = link->alpha, beta = link->beta;                                       \
+        vf x[8];                                                                                   \
+        (void)alpha, (void)beta;                                                                   \
+        EACH(TO_ARRAY)                                                                             \
+        VEC_ROLLED for (int i = 0; i < 8; i++) x[i] = vec_unary(RLX_OP_##name, x[i], alpha, beta); \
+        EACH(FROM_ARRAY)                                                                           \
+        PASS_ON;                                                                                   \
+    }
+OTHER_OPS(OTHER)
+
+VEC_INLINE vf add(vf x, vf y) {
+    return x + y;
+}
+VEC_INLINE vf subtract(vf x, vf y) {
+    return x - y;
+}
+VEC_INLINE vf multiply(vf x, vf y) {
+    return x * y;
+}
+VEC_INLINE vf divide(vf x, vf y) {
+    return x / y;
+}
+VEC_INLINE vf least(vf x, vf y) {
+    return vf_select(x != x, x, vf_min(x, y));
+}
+VEC_INLINE vf most(vf x, vf y) {
+    return vf_select(x != x, x, vf_max(x, y));
+}
+VEC_INLINE vf prelu(vf x, vf y) {
+    return vf_select(x < 0.0f, x * y, x);
+}
+#define BINARY(name, function)                \
+    LINK(binary_##name) {                     \
+        const float *m = floats_at(link, at); \
+        a = function(a, vf_load(m));          \
+        b = function(b, vf_load(m + VF));     \
+        c = function(c, vf_load(m + 2 * VF)); \
+        d = function(d, vf_load(m + 3 * VF)); \
+        e = function(e, vf_load(m + 4 * VF)); \
+        f = function(f, vf_load(m + 5 * VF)); \
+        g = function(g, vf_load(m + 6 * VF)); \
+        h = function(h, vf_load(m + 7 * VF)); \
+        PASS_ON;                              \
+    }
+#define REVERSED(name, function)                    \
+    VEC_INLINE vf reversed_##function(vf x, vf y) { \
+        return function(y, x);                      \
+    }                                               \
+    BINARY(reversed_##name, reversed_##function)
+BINARY(ADD, add)
+BINARY(SUB, subtract)
+BINARY(MUL, multiply)
+BINARY(DIV, divide)
+BINARY(MIN, least)
+BINARY(MAX, most)
+BINARY(PRELU, prelu)
+REVERSED(SUB, subtract)
+REVERSED(DIV, divide)
+
+LINK(binary_POW) {
+    const float *m = floats_at(link, at);
+    vf x[8];
+    EACH(TO_ARRAY)
+    VEC_ROLLED for (int i = 0; i < 8; i++) x[i] = vf_pow(x[i], vf_load(m + i * VF));
+    EACH(FROM_ARRAY)
+    PASS_ON;
+}
+
+vec_link_run vec_link_of_unary(rlx_op op) {
+    switch (op) {
+#define OP(name)        \
+    case RLX_OP_##name: \
+        return unary_##name;
+        CHEAP_OPS(OP)
+        OTHER_OPS(OP)
 #undef OP
+#define OP(name, function) \
+    case RLX_OP_##name:    \
+        return unary_##name;
+        LONG_OPS(OP)
+#undef OP
+    default:
+        return NULL;
+    }
+}
 
-BINARY_LOOP(binary_ADD, x + y)
-BINARY_LOOP(binary_SUB, x - y)
-BINARY_LOOP(binary_MUL, x *y)
-BINARY_LOOP(binary_DIV, x / y)
-BINARY_LOOP(binary_MIN, vf_select(x != x, x, vf_min(x, y)))
-BINARY_LOOP(binary_MAX, vf_select(x != x, x, vf_max(x, y)))
-BINARY_LOOP(binary_PRELU, vf_select(x < 0.0f, x *y, x))
-BINARY_LOOP(binary_POW, vf_pow(x, y))
+vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed) {
+    switch (op) {
+    case RLX_OP_ADD:
+        return binary_ADD;
+    case RLX_OP_MUL:
+        return binary_MUL;
+    case RLX_OP_SUB:
+        return is_reversed ? binary_reversed_SUB : binary_SUB;
+    case RLX_OP_DIV:
+        return is_reversed ? binary_reversed_DIV : binary_DIV;
+    case RLX_OP_MIN:
+        return is_reversed ? NULL : binary_MIN;
+    case RLX_OP_MAX:
+        return is_reversed ? NULL : binary_MAX;
+    case RLX_OP_PRELU:
+        return is_reversed ? NULL : binary_PRELU;
+    case RLX_OP_POW:
+        return is_reversed ? NULL : binary_POW;
+    default:
+        return NULL;
+    }
+}
+
+typedef int8_t small __attribute__((vector_size(VF)));
+typedef uint8_t small_unsigned __attribute__((vector_size(VF)));
+VEC_INLINE vf vf_of_i8(const int8_t *from) {
+    small x;
+    memcpy(&x, from, sizeof x);
+    return __builtin_convertvector(x, vf);
+}
+VEC_INLINE vf vf_of_u8(const uint8_t *from) {
+    small_unsigned x;
+    memcpy(&x, from, sizeof x);
+    return __builtin_convertvector(x, vf);
+}
+/* Memory to the value. */
+#define LOAD(name, T, get)                                                                  \
+    LINK(load_##name) {                                                                     \
+        const T *m = (const T *)(void *)link->memory + (at & link->mask);                   \
+        (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h;             \
+        a = get(m), b = get(m + VF), c = get(m + 2 * VF), d = get(m + 3 * VF);              \
+        e = get(m + 4 * VF), f = get(m + 5 * VF), g = get(m + 6 * VF), h = get(m + 7 * VF); \
+        PASS_ON;                                                                            \
+    }
+VEC_INLINE vf get_f16(const uint16_t *from) {
+    return vf_of_f16(vh_load(from));
+}
+VEC_INLINE vf get_bf16(const uint16_t *from) {
+    return vf_of_bf16(vh_load(from));
+}
+LOAD(F32, float, vf_load)
+LOAD(F16, uint16_t, get_f16)
+LOAD(BF16, uint16_t, get_bf16)
+LOAD(I8, int8_t, vf_of_i8)
+LOAD(U8, uint8_t, vf_of_u8)
+
+vec_link_run vec_link_of_load(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F32    ? load_F32
+           : dtype == RLX_DTYPE_F16  ? load_F16
+           : dtype == RLX_DTYPE_BF16 ? load_BF16
+           : dtype == RLX_DTYPE_I8   ? load_I8
+           : dtype == RLX_DTYPE_U8   ? load_U8
+                                     : NULL;
+}
+
+/* 16-bit memory to a block of f32, whose address is the next link's memory. */
+#define WIDEN(name, convert)                                                            \
+    LINK(widen_##name) {                                                                \
+        const uint16_t *m = (const uint16_t *)(void *)link->memory + (at & link->mask); \
+        float *to = (float *)(void *)link[1].memory;                                    \
+        for (int i = 0; i < 8; i++)                                                     \
+            vf_store(to + i * VF, convert(vh_load(m + i * VF)));                        \
+        link[2].run(link + 2, at, a, b, c, d, e, f, g, h);                              \
+    }
+WIDEN(F16, vf_of_f16)
+WIDEN(BF16, vf_of_bf16)
+
+vec_link_run vec_link_of_widen(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F16 ? widen_F16 : widen_BF16;
+}
+
+#define ROUND_F16(x, i)  x = vf_of_f16(f16_of_vf(x));
+#define ROUND_BF16(x, i) x = vf_of_bf16(bf16_of_vf(x));
+LINK(round_F16) {
+    EACH(ROUND_F16)
+    PASS_ON;
+}
+LINK(round_BF16) {
+    EACH(ROUND_BF16)
+    PASS_ON;
+}
+
+vec_link_run vec_link_of_round(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F16 ? round_F16 : dtype == RLX_DTYPE_BF16 ? round_BF16 : NULL;
+}
+
+#define PUT(x, i)    vf_store(m + i * VF, x);
+#define STREAM(x, i) vf_stream(m + i * VF, x);
+LINK(keep) {
+    float *m = floats_at(link, at);
+    EACH(PUT)
+    PASS_ON;
+}
+
+vec_link_run vec_link_of_keep(void) {
+    return keep;
+}
+
+LINK(store_F32) {
+    float *m = floats_at(link, at);
+    EACH(PUT)
+}
+LINK(past_F32) {
+    float *m = floats_at(link, at);
+    EACH(STREAM)
+}
+
+/* Two vectors of 16-bit values are a whole one. */
+VEC_INLINE vf joined(vh low, vh high) {
+    union {
+        vh halves[2];
+        vf whole;
+    } both = {{low, high}};
+    return both.whole;
+}
+#define STORE_HALVES(name, convert, kind, put)                              \
+    LINK(kind##_##name) {                                                   \
+        float *m = (float *)(void *)(link->memory + (at & link->mask) * 2); \
+        put(m, joined(convert(a), convert(b)));                             \
+        put(m + VF, joined(convert(c), convert(d)));                        \
+        put(m + 2 * VF, joined(convert(e), convert(f)));                    \
+        put(m + 3 * VF, joined(convert(g), convert(h)));                    \
+    }
+STORE_HALVES(F16, f16_of_vf, store, vf_store)
+STORE_HALVES(F16, f16_of_vf, past, vf_stream)
+STORE_HALVES(BF16, bf16_of_vf, store, vf_store)
+STORE_HALVES(BF16, bf16_of_vf, past, vf_stream)
+
+/* Four vectors of bytes are one. */
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE vf packed(vi a, vi b, vi c, vi d, bool is_signed) {
+    __m256i low = _mm256_packs_epi32((__m256i)a, (__m256i)b);
+    __m256i high = _mm256_packs_epi32((__m256i)c, (__m256i)d);
+    __m256i bytes = is_signed ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
+    return (vf)_mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+#else
+VEC_INLINE vf packed(vi a, vi b, vi c, vi d, bool is_signed) {
+    union {
+        small bytes[4];
+        vf whole;
+    } all = {{__builtin_convertvector(a, small), __builtin_convertvector(b, small),
+              __builtin_convertvector(c, small), __builtin_convertvector(d, small)}};
+    (void)is_signed;
+    return all.whole;
+}
+#endif
+#define STORE_BYTES(name, least, most, is_signed, kind, put)                                     \
+    LINK(kind##_##name) {                                                                        \
+        float *m = (float *)(void *)(link->memory + (at & link->mask));                          \
+        put(m, packed(vec_cut(a, least, most), vec_cut(b, least, most), vec_cut(c, least, most), \
+                      vec_cut(d, least, most), is_signed));                                      \
+        put(m + VF, packed(vec_cut(e, least, most), vec_cut(f, least, most),                     \
+                           vec_cut(g, least, most), vec_cut(h, least, most), is_signed));        \
+    }
+STORE_BYTES(I8, -128.0f, 127.0f, true, store, vf_store)
+STORE_BYTES(I8, -128.0f, 127.0f, true, past, vf_stream)
+STORE_BYTES(U8, 0.0f, 255.0f, false, store, vf_store)
+STORE_BYTES(U8, 0.0f, 255.0f, false, past, vf_stream)
+
+vec_link_run vec_link_of_store(rlx_dtype dtype, bool is_past_caches) {
+    switch (dtype) {
+#define ROW(name)          \
+    case RLX_DTYPE_##name: \
+        return is_past_caches ? past_##name : store_##name;
+        ROW(F32)
+        ROW(F16)
+        ROW(BF16)
+        ROW(I8)
+        ROW(U8)
+#undef ROW
+    default:
+        return NULL;
+    }
+}
+
+/* An op as a step between tiles: loaded, done, stored. What is left is done in a block of its own.
+ */
+static void run_links(const vec_step *step, const void *const *in, void *out, int64_t n) {
+    union {
+        const void *fixed;
+        char *memory;
+    } first = {in[0]}, second = {step->in_count > 1 ? in[1] : NULL};
+    bool is_binary = step->in_count > 1;
+    vec_link_run run =
+        is_binary ? vec_link_of_binary(step->op, false) : vec_link_of_unary(step->op);
+    vec_link links[] = {{load_F32, first.memory, -1, 0, 0},
+                        {run, second.memory, -1, step->alpha, step->beta},
+                        {store_F32, out, -1, 0, 0}};
+    _Alignas(64) float rest[3][VEC_BLOCK];
+    vf zero = {0};
+    int64_t i = 0;
+    for (; i + VEC_BLOCK <= n; i += VEC_BLOCK)
+        load_F32(links, i, zero, zero, zero, zero, zero, zero, zero, zero);
+    if (i == n) return;
+    size_t left = (size_t)(n - i) * sizeof(float);
+    memset(rest, 0, sizeof rest);
+    memcpy(rest[0], (const float *)in[0] + i, left);
+    if (is_binary) memcpy(rest[1], (const float *)in[1] + i, left);
+    for (int k = 0; k < 3; k++)
+        links[k].memory = (char *)rest[k];
+    load_F32(links, 0, zero, zero, zero, zero, zero, zero, zero, zero);
+    memcpy((float *)out + i, rest[2], left);
+}
 
 /* To bool: the compiler makes vectors of these. */
 #define TRUTH_LOOP(name, expression)                                                      \
@@ -69,31 +391,21 @@ TRUTH_LOOP(truth_GREATER_EQUAL, a[i] >= b[i])
 
 vec_run vec_choose_f32(const vec_step *step) {
     switch (step->op) {
-#define OP(name)        \
+#define ROW(name)       \
     case RLX_OP_##name: \
-        return unary_##name;
-        VEC_UNARY_OPS(OP)
-#undef OP
-#define ROW(kind, name) \
-    case RLX_OP_##name: \
-        return kind##_##name;
-        ROW(binary, ADD)
-        ROW(binary, SUB)
-        ROW(binary, MUL)
-        ROW(binary, DIV)
-        ROW(binary, MIN)
-        ROW(binary, MAX)
-        ROW(binary, PRELU)
-        ROW(binary, POW)
-        ROW(truth, IS_NAN)
-        ROW(truth, EQUAL)
-        ROW(truth, NOT_EQUAL)
-        ROW(truth, LESS)
-        ROW(truth, LESS_EQUAL)
-        ROW(truth, GREATER)
-        ROW(truth, GREATER_EQUAL)
+        return truth_##name;
+        ROW(IS_NAN)
+        ROW(EQUAL)
+        ROW(NOT_EQUAL)
+        ROW(LESS)
+        ROW(LESS_EQUAL)
+        ROW(GREATER)
+        ROW(GREATER_EQUAL)
 #undef ROW
     default:
-        return NULL;
+        break;
     }
+    bool has_link = step->in_count > 1 ? vec_link_of_binary(step->op, false) != NULL
+                                       : vec_link_of_unary(step->op) != NULL;
+    return has_link ? run_links : NULL;
 }

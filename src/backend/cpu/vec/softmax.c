@@ -6,20 +6,30 @@
 
 #include <math.h>
 
-enum { KEPT = 4096, STRIP = 4 * VF, EXP_BIAS = 24 };
+enum { KEPT = 4096, STRIP = 4 * VF, GROUP = 8, EXP_BIAS = 24 };
 
 /* e^x 2^24 for x <= 0: within 2.5 ulp down to -20, 6 ulp at -100. Below -104 it is as good as
  * nothing; NaN stays NaN. The bias keeps subnormal results whole until they are divided by the sum.
  * A softmax spends its time here, so ln 2 has one part only and the polynomial five terms. */
-VEC_INLINE vf exp_biased(vf x) {
+typedef struct exp_parts {
+    vf r, scale;
+} exp_parts;
+VEC_INLINE exp_parts exp_begin(vf x) {
     const float magic = 12582912.0f + 127 + EXP_BIAS; /* a sum with it is rounded to an integer */
     vf bounded = vf_max(vf_set(-104.0f), x);
     vf n = vf_fma(bounded, vf_set(1.44269504088896341f), vf_set(magic)), k = n - magic;
-    vf r = vf_fnma(k, vf_set(0.693147180559945309f), bounded), r2 = r * r;
+    return (exp_parts){vf_fnma(k, vf_set(0.693147180559945309f), bounded), (vf)((vi)n << 23)};
+}
+VEC_INLINE vf exp_end(vf r, vf scale) {
+    vf r2 = r * r;
     vf low = vf_fma(r, vf_set(1.6667115389e-1f), vf_set(4.9999230310e-1f));
     vf high = vf_fma(r, vf_set(8.3125012506e-3f), vf_set(4.1890331504e-2f));
     vf q = vf_fma(high, r2, low);
-    return (vf_fma(q, r2, r) + 1.0f) * (vf)((vi)n << 23);
+    return (vf_fma(q, r2, r) + 1.0f) * scale;
+}
+VEC_INLINE vf exp_biased(vf x) {
+    exp_parts parts = exp_begin(x);
+    return exp_end(parts.r, parts.scale);
 }
 
 /* The largest number of a row; NaN does not count. */
@@ -40,8 +50,23 @@ VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
 
 /* The sum of the exponentials of a row less `most`; `kept` NULL: they are not kept. */
 VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n, float most) {
-    vf sum = {0}; /* one: the constants of exp leave no register for a second */
+    vf sum = {0}, r[GROUP], scale[GROUP];
     int64_t i = 0;
+    /* Two loops: instructions of one exponential wait for each other, and the processor looks only
+     * so far ahead. */
+    for (; i + GROUP * VF <= n; i += GROUP * VF) {
+        VEC_ROLLED for (int k = 0; k < GROUP; k++) {
+            int64_t at = i + k * VF;
+            exp_parts parts = exp_begin(vec_get(dtype, x, at) - most);
+            r[k] = parts.r, scale[k] = parts.scale;
+            __builtin_prefetch((const char *)x + (n + at) * vec_bytes(dtype)); /* the next row */
+        }
+        VEC_ROLLED for (int k = 0; k < GROUP; k++) {
+            vf e = exp_end(r[k], scale[k]);
+            if (kept != NULL) vf_store(kept + i + k * VF, e);
+            sum += e;
+        }
+    }
     for (; i + VF <= n; i += VF) {
         vf e = exp_biased(vec_get(dtype, x, i) - most);
         __builtin_prefetch((const char *)x + (n + i) * vec_bytes(dtype)); /* the next row */

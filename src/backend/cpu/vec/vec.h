@@ -29,6 +29,13 @@
 #define VEC_NAME(text)   text "_" VEC_QUOTE(RLX_VEC_LEVEL)
 #define VEC_INLINE       static inline __attribute__((always_inline, unused))
 
+/* A loop that stays one: its instructions are few, and what it leaves lies in arrays. */
+#if defined(__clang__)
+#define VEC_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define VEC_ROLLED _Pragma("GCC unroll 1")
+#endif
+
 #define VEC_INFINITY __builtin_inff()
 #define VEC_NAN      __builtin_nanf("")
 
@@ -199,27 +206,50 @@ VEC_INLINE vi vi_of(vf x) {
 }
 
 /* Sums and extremes of all lanes, in a fixed order: halves are folded until one is left. */
-VEC_INLINE float vf_sum(vf x) {
-    vec_parts r = {x};
-    for (int n = VF / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++)
-            r.f[i] += r.f[i + n];
-    return r.f[0];
+#if defined(__x86_64__)
+VEC_INLINE __m256 vec_first_half(vf x, __m256 *high) {
+#if RLX_VEC_BYTES == 64
+    union {
+        vf v;
+        __m256 half[2];
+    } both = {x};
+    *high = both.half[1];
+    return both.half[0];
+#else
+    *high = (__m256)x;
+    return (__m256)x;
+#endif
 }
-VEC_INLINE float vf_highest(vf x) {
-    vec_parts r = {x};
-    for (int n = VF / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++)
-            r.f[i] = r.f[i] > r.f[i + n] ? r.f[i] : r.f[i + n];
-    return r.f[0];
-}
-VEC_INLINE float vf_lowest(vf x) {
-    vec_parts r = {x};
-    for (int n = VF / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++)
-            r.f[i] = r.f[i] < r.f[i + n] ? r.f[i] : r.f[i + n];
-    return r.f[0];
-}
+#define VEC_FOLD(name, op)                                                                    \
+    VEC_INLINE float name(vf x) {                                                             \
+        __m256 high, low = vec_first_half(x, &high);                                          \
+        if (RLX_VEC_BYTES == 64) low = _mm256_##op##_ps(low, high);                           \
+        __m128 r = _mm_##op##_ps(_mm256_castps256_ps128(low), _mm256_extractf128_ps(low, 1)); \
+        r = _mm_##op##_ps(r, _mm_movehl_ps(r, r));                                            \
+        r = _mm_##op##_ss(r, _mm_movehdup_ps(r));                                             \
+        return _mm_cvtss_f32(r);                                                              \
+    }
+VEC_FOLD(vf_sum, add)
+VEC_FOLD(vf_highest, max)
+VEC_FOLD(vf_lowest, min)
+#undef VEC_FOLD
+#else
+#define VEC_FOLD(name, expression)                \
+    VEC_INLINE float name(vf x) {                 \
+        vec_parts r = {x};                        \
+        for (int n = VF / 2; n > 0; n /= 2) {     \
+            for (int i = 0; i < n; i++) {         \
+                float a = r.f[i], b = r.f[i + n]; \
+                r.f[i] = (expression);            \
+            }                                     \
+        }                                         \
+        return r.f[0];                            \
+    }
+VEC_FOLD(vf_sum, a + b)
+VEC_FOLD(vf_highest, a > b ? a : b)
+VEC_FOLD(vf_lowest, a < b ? a : b)
+#undef VEC_FOLD
+#endif
 
 /* The first n lanes (0 <= n <= VF), no byte beyond them touched; other lanes load as zero. */
 #if defined(__AVX512F__) && RLX_VEC_BYTES == 64

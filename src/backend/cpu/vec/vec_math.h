@@ -24,28 +24,28 @@ VEC_INLINE vec_reduced vec_reduce(vf x) {
     return (vec_reduced){r, (vf)((vi)t << 23)};
 }
 
+/* Polynomials are sums of their even and their odd powers: two short chains of instructions wait
+ * for each other less than a long one. */
+
 /* e^r for |r| <= ln 2. */
 VEC_INLINE vf vec_exp_poly(vf r) {
-    vf p = vf_set(0x1.9b7c02p-13f);
-    p = vf_fma(p, r, vf_set(0x1.71c6d6p-10f));
-    p = vf_fma(p, r, vf_set(0x1.1127cep-7f));
-    p = vf_fma(p, r, vf_set(0x1.5549d6p-5f));
-    p = vf_fma(p, r, vf_set(0x1.55551p-3f));
-    p = vf_fma(p, r, vf_set(0x1.00000cp-1f));
-    p = vf_fma(p, r, vf_set(1.0f));
-    return vf_fma(p, r, vf_set(1.0f));
+    vf s = r * r;
+    vf even = vf_fma(vf_set(0x1.71c6d6p-10f), s, vf_set(0x1.5549d6p-5f));
+    vf odd = vf_fma(vf_set(0x1.9b7c02p-13f), s, vf_set(0x1.1127cep-7f));
+    even = vf_fma(even, s, vf_set(0x1.00000cp-1f));
+    odd = vf_fma(odd, s, vf_set(0x1.55551p-3f));
+    return vf_fma(vf_fma(odd, r, even), s, r) + 1.0f;
 }
 
 /* e^r - 1 for |r| <= ln 2, relative to itself. */
 VEC_INLINE vf vec_expm1_poly(vf r) {
-    vf q = vf_set(0x1.a0bb4p-16f);
-    q = vf_fma(q, r, vf_set(0x1.a5597ap-13f));
-    q = vf_fma(q, r, vf_set(0x1.6c1c94p-10f));
-    q = vf_fma(q, r, vf_set(0x1.110b6cp-7f));
-    q = vf_fma(q, r, vf_set(0x1.55554ap-5f));
-    q = vf_fma(q, r, vf_set(0x1.55555cp-3f));
-    q = vf_fma(q, r, vf_set(0.5f));
-    return vf_fma(q, r * r, r);
+    vf s = r * r;
+    vf even = vf_fma(vf_set(0x1.a0bb4p-16f), s, vf_set(0x1.6c1c94p-10f));
+    vf odd = vf_fma(vf_set(0x1.a5597ap-13f), s, vf_set(0x1.110b6cp-7f));
+    even = vf_fma(even, s, vf_set(0x1.55554ap-5f));
+    odd = vf_fma(odd, s, vf_set(0x1.55555cp-3f));
+    even = vf_fma(even, s, vf_set(0.5f));
+    return vf_fma(vf_fma(odd, r, even), s, r);
 }
 
 /* Beyond these e^x is 0 or infinity. NaN comes through: it is the second operand. */
@@ -54,9 +54,15 @@ VEC_INLINE vf vec_exp_bound(vf x) {
 }
 
 /* e^x, at most 2 ulp. */
-VEC_INLINE vf vf_exp(vf x) {
-    vec_reduced z = vec_reduce(vec_exp_bound(x));
+VEC_INLINE vec_reduced vec_exp_begin(vf x) {
+    return vec_reduce(vec_exp_bound(x));
+}
+VEC_INLINE vf vec_exp_end(vf x, vec_reduced z) {
+    (void)x;
     return vec_exp_poly(z.r) * z.power * z.power;
+}
+VEC_INLINE vf vf_exp(vf x) {
+    return vec_exp_end(x, vec_exp_begin(x));
 }
 
 /* e^x - 1, at most 2 ulp. */
@@ -70,12 +76,18 @@ VEC_INLINE vf vf_expm1(vf x) {
 }
 
 /* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
-VEC_INLINE vf vf_sigmoid(vf x) {
-    vec_reduced z = vec_reduce(vf_max(vf_set(-104.0f), vf_min(vf_set(104.0f), x)));
-    /* 2^h / (2^h + e^-r 2^-h): both terms are normal numbers, so the tail is as good as the rest.
+VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
+    return vec_reduce(vf_max(vf_set(-104.0f), vf_min(vf_set(104.0f), -x)));
+}
+VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
+    /* 2^-h / (2^-h + e^r 2^h): both terms are normal numbers, so the tail is as good as the rest.
      */
-    vf up = z.power, down = (vf)((254 << 23) - (vi)z.power);
-    return up / vf_fma(vec_exp_poly(-z.r), down, up);
+    vf down = z.power, up = (vf)((254 << 23) - (vi)down);
+    (void)x;
+    return up / vf_fma(vec_exp_poly(z.r), down, up);
+}
+VEC_INLINE vf vf_sigmoid(vf x) {
+    return vec_sigmoid_end(x, vec_sigmoid_begin(x));
 }
 
 /* x where it is positive, else 0; NaN where x is -infinity: what x times a vanishing factor gives.
@@ -84,17 +96,25 @@ VEC_INLINE vf vec_ramp(vf x) {
     return x - vf_min(x, vf_set(0.0f));
 }
 
-/* t / (1 + e^(z + low)) for t, z >= 0, a relative bound down to the last subnormal. */
-VEC_INLINE vf vec_gate(vf t, vf z, vf low) {
-    vec_reduced a = vec_reduce(-z);
-    vf up = a.power, down = (vf)((254 << 23) - (vi)up);
-    return t * up / vf_fma(vec_exp_poly(low - a.r), down, up);
+/* t / (1 + e^(z + low)) for t, z >= 0, a relative bound down to the last subnormal; `a` is z
+ * reduced. */
+VEC_INLINE vf vec_gate(vf t, vec_reduced a, vf low) {
+    vf down = a.power, up = (vf)((254 << 23) - (vi)down);
+    return t * up / vf_fma(vec_exp_poly(low + a.r), down, up);
 }
 
 /* x / (1 + e^-x) = ramp(x) - |x| / (1 + e^|x|), at most 3 ulp. */
+VEC_INLINE vf vec_silu_bound(vf x) {
+    return vf_min(vf_set(110.0f), vf_abs(x));
+}
+VEC_INLINE vec_reduced vec_silu_begin(vf x) {
+    return vec_reduce(vec_silu_bound(x));
+}
+VEC_INLINE vf vec_silu_end(vf x, vec_reduced z) {
+    return vec_ramp(x) - vec_gate(vec_silu_bound(x), z, vf_set(0.0f));
+}
 VEC_INLINE vf vf_silu(vf x) {
-    vf t = vf_min(vf_set(110.0f), vf_abs(x));
-    return vec_ramp(x) - vec_gate(t, t, vf_set(0.0f));
+    return vec_silu_end(x, vec_silu_begin(x));
 }
 
 /* x / (1 + e^-z), z = 2 sqrt(2 / pi) (x + 0.044715 x^3), at most 3 ulp. An error of z counts |z|
@@ -111,37 +131,52 @@ VEC_INLINE vf vf_gelu_tanh(vf x) {
     vf sum = large + small;
     vf sum_low = small - (sum - large) + (product_low + a_low);
     vf z = t * sum;
-    return vec_ramp(x) - vec_gate(t, z, vf_fma(t, sum_low, vf_fma(t, sum, -z)));
+    return vec_ramp(x) - vec_gate(t, vec_reduce(z), vf_fma(t, sum_low, vf_fma(t, sum, -z)));
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2 = ramp(x) - |x| e^(-x^2 / 2) H(|x|), at most 8 ulp, 5 for x > -9. H
  * is half the scaled erfc, which falls slowly: a polynomial of (|x| - 3.5) / (|x| + 3.5). */
-VEC_INLINE vf vf_gelu(vf x) {
-    vf t = vf_min(vf_set(14.5f), vf_abs(x));
-    vf w = (t - 3.5f) / (t + 3.5f);
-    vf p = vf_set(-0x1.8e864cp-16f);
-    p = vf_fma(p, w, vf_set(-0x1.ccbd66p-15f));
-    p = vf_fma(p, w, vf_set(0x1.20dc18p-13f));
-    p = vf_fma(p, w, vf_set(0x1.9cbb5ap-12f));
-    p = vf_fma(p, w, vf_set(-0x1.6aad24p-10f));
-    p = vf_fma(p, w, vf_set(-0x1.99adc6p-10f));
-    p = vf_fma(p, w, vf_set(0x1.386102p-6f));
-    p = vf_fma(p, w, vf_set(-0x1.f8f2d8p-5f));
-    p = vf_fma(p, w, vf_set(0x1.01c06p-3f));
-    p = vf_fma(p, w, vf_set(-0x1.7f431ap-3f));
-    p = vf_fma(p, w, vf_set(0x1.b396fap-4f));
-    vf square = t * t, square_low = vf_fma(t, t, -square);
+VEC_INLINE vf vec_gelu_bound(vf x) {
+    return vf_min(vf_set(14.5f), vf_abs(x));
+}
+VEC_INLINE vf vec_gelu_poly(vf t) {
+    vf w = (t - 3.5f) / (t + 3.5f), s = w * w;
+    vf even = vf_fma(vf_set(-0x1.8e864cp-16f), s, vf_set(0x1.20dc18p-13f));
+    vf odd = vf_fma(vf_set(-0x1.ccbd66p-15f), s, vf_set(0x1.9cbb5ap-12f));
+    even = vf_fma(even, s, vf_set(-0x1.6aad24p-10f));
+    odd = vf_fma(odd, s, vf_set(-0x1.99adc6p-10f));
+    even = vf_fma(even, s, vf_set(0x1.386102p-6f));
+    odd = vf_fma(odd, s, vf_set(-0x1.f8f2d8p-5f));
+    even = vf_fma(even, s, vf_set(0x1.01c06p-3f));
+    odd = vf_fma(odd, s, vf_set(-0x1.7f431ap-3f));
+    even = vf_fma(even, s, vf_set(0x1.b396fap-4f));
+    return vf_fma(odd, w, even);
+}
+VEC_INLINE vec_reduced vec_gelu_begin(vf x) {
+    vf t = vec_gelu_bound(x), square = t * t, square_low = vf_fma(t, t, -square);
     vec_reduced z = vec_reduce(square * -0.5f);
-    vf e = vec_exp_poly(vf_fma(square_low, vf_set(-0.5f), z.r));
-    return vec_ramp(x) - t * p * e * z.power * z.power;
+    z.r = vf_fma(square_low, vf_set(-0.5f), z.r);
+    return z;
+}
+VEC_INLINE vf vec_gelu_end(vf x, vec_reduced z) {
+    vf t = vec_gelu_bound(x);
+    return vec_ramp(x) - t * vec_gelu_poly(t) * vec_exp_poly(z.r) * z.power * z.power;
+}
+VEC_INLINE vf vf_gelu(vf x) {
+    return vec_gelu_end(x, vec_gelu_begin(x));
 }
 
 /* The hyperbolic tangent, at most 3 ulp: -m / (m + 2) with m = e^(-2 |x|) - 1. */
-VEC_INLINE vf vf_tanh(vf x) {
-    vec_reduced z = vec_reduce(vf_max(vf_set(-20.0f), vf_abs(x) * -2.0f));
+VEC_INLINE vec_reduced vec_tanh_begin(vf x) {
+    return vec_reduce(vf_max(vf_set(-20.0f), vf_abs(x) * -2.0f));
+}
+VEC_INLINE vf vec_tanh_end(vf x, vec_reduced z) {
     vf scale = z.power * z.power;
     vf m = vf_fma(scale, vec_expm1_poly(z.r), scale - 1.0f);
     return vf_copysign(m / (m + 2.0f), x);
+}
+VEC_INLINE vf vf_tanh(vf x) {
+    return vec_tanh_end(x, vec_tanh_begin(x));
 }
 
 /* The error function, at most 2 ulp. Below 1 odd powers, from there 1 - e^-g with a polynomial g.
