@@ -45,7 +45,8 @@ static bool is_possible(const vec_program *self, uint32_t index) {
     if (type != RLX_DTYPE_F32 && !is_half(type) && !(is_last && is_cast && is_byte(type)))
         return false;
     for (uint32_t k = 0; k < step->in_count; k++) {
-        bool is_read_byte = is_cast && is_byte(step->operands[k]) && step->in[k] < VEC_INPUTS;
+        bool is_read_byte = is_cast && is_byte(step->operands[k]) && !is_byte(type);
+        is_read_byte &= step->in[k] < VEC_INPUTS;
         if (vec_cell_of(step->operands[k]) != RLX_DTYPE_F32 && !is_read_byte) return false;
     }
     if (is_cast || step->op == RLX_OP_IDENTITY) return true;

@@ -50,19 +50,19 @@ VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
 #define CHEAP_ONE_CLIP(x, i)     ONE(CLIP, x)
 CHEAP_OPS(CHEAP)
 
-/* Through memory in two loops. Instructions of one vector wait for each other, and the processor
- * looks only so far ahead: two loops of half the length keep twice as many vectors going. */
+/* In two loops. Instructions of one vector wait for each other, and the processor looks only so far
+ * ahead: two loops of half the length keep twice as many vectors going. */
 #define TO_ARRAY(value, i)   x[i] = value;
 #define FROM_ARRAY(value, i) value = x[i];
 #define LONG(name, function)                                           \
     LINK(unary_##name) {                                               \
         vf x[8], r[8], power[8];                                       \
         EACH(TO_ARRAY)                                                 \
-        VEC_ROLLED for (int i = 0; i < 8; i++) {                       \
+        VEC_UNROLLED for (int i = 0; i < 8; i++) {                     \
             vec_reduced z = vec_##function##_begin(x[i]);              \
             r[i] = z.r, power[i] = z.power;                            \
         }                                                              \
-        VEC_ROLLED for (int i = 0; i < 8; i++) x[i] =                  \
+        VEC_UNROLLED for (int i = 0; i < 8; i++) x[i] =                \
             vec_##function##_end(x[i], (vec_reduced){r[i], power[i]}); \
         EACH(FROM_ARRAY)                                               \
         PASS_ON;                                                       \

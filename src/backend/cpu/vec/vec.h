@@ -29,11 +29,13 @@
 #define VEC_NAME(text)   text "_" VEC_QUOTE(RLX_VEC_LEVEL)
 #define VEC_INLINE       static inline __attribute__((always_inline, unused))
 
-/* A loop that stays one: its instructions are few, and what it leaves lies in arrays. */
+/* A loop of few turns that stays one, or that goes away. */
 #if defined(__clang__)
-#define VEC_ROLLED _Pragma("clang loop unroll(disable)")
+#define VEC_ROLLED   _Pragma("clang loop unroll(disable)")
+#define VEC_UNROLLED _Pragma("clang loop unroll(full)")
 #else
-#define VEC_ROLLED _Pragma("GCC unroll 1")
+#define VEC_ROLLED   _Pragma("GCC unroll 1")
+#define VEC_UNROLLED _Pragma("GCC unroll 8")
 #endif
 
 #define VEC_INFINITY __builtin_inff()
