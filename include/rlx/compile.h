@@ -46,6 +46,10 @@ typedef struct rlx_compile_options {
     bool without_reuse;       /* every scratch buffer has memory of its own: to find planner bugs */
     bool keep_inputs;   /* inputs survive a run (plans of one entry) and need not be set again */
     uint64_t search_ns; /* time limit of the exact placement search; 0: greedy orders only */
+    /* One model on several ranks: the plan of rank `rank` of `rank_count` (0 and 1: alone; at most
+     * RLX_RANKS_MOST of rlx/transport.h). Steps, state and scratch are the same on every rank; the
+     * weights are its own part (docs/collectives.md). */
+    uint32_t rank, rank_count;
 } rlx_compile_options;
 
 /* Passes in the order in which they run; the last ones lower the graph to steps. */

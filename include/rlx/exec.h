@@ -39,9 +39,16 @@ typedef struct rlx_exec_options {
     /* Called between stretches; false cancels the run (RLX_CANCELLED). May be NULL. */
     bool (*progress)(void *user, const rlx_progress *progress);
     void *user;
+    /* For a program of several ranks, and only for such: how they reach each other (borrowed while
+     * the executable lives; rlx/transport.h). State and scratch then lie in its heap
+     * (rlx_plan_heap_bytes), and no memory is given for them above. Creating, cloning, running and
+     * destroying are collective calls: every rank does the same, in the same order. */
+    struct rlx_transport *transport;
 } rlx_exec_options;
 
-/* `program` is retained; `options` may be NULL. */
+/* `program` is retained; `options` may be NULL. With several ranks: RLX_MISMATCH, on all of them,
+ * names what differs (library, target, rank, collectives, layout of state and scratch) or the rank
+ * that could not create its own; RLX_DOES_NOT_FIT: the heap has no room. */
 RLX_CALL rlx_status rlx_exec_create(rlx_program *program, const rlx_exec_options *options,
                                     rlx_exec **out_exec);
 RLX_API void rlx_exec_destroy(rlx_exec *exec); /* NULL is allowed */
@@ -71,9 +78,11 @@ RLX_CALL rlx_status rlx_exec_set_f32(rlx_exec *exec, uint32_t entry, const char 
 RLX_CALL rlx_status rlx_exec_input_address(rlx_exec *exec, uint32_t entry, uint32_t index,
                                            void **out_address);
 
-/* Runs an entry. RLX_INVALID_ARGUMENT: an input is not set (named); RLX_FAULT: what only data could
- * tell, with node, code and value (detail.rank = step); RLX_CANCELLED. After a failed run the
- * outputs are not to be read, and states hold what was written so far. */
+/* Runs an entry. Of several ranks each sets the same inputs and gets the same outputs, bit by bit;
+ * a rank that fails or is cancelled makes the run fail on all of them, a rank that dies or stalls
+ * is RLX_TRANSPORT or RLX_TIMEOUT. RLX_INVALID_ARGUMENT: an input is not set (named); RLX_FAULT:
+ * what only data could tell, with node, code and value (detail.rank = step); RLX_CANCELLED. After a
+ * failed run the outputs are not to be read, and states hold what was written so far. */
 RLX_CALL rlx_status rlx_exec_run(rlx_exec *exec, uint32_t entry);
 /* Makes the current or else the next run end with RLX_CANCELLED. From any thread or signal handler.
  */

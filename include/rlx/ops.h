@@ -256,6 +256,21 @@ typedef struct rlx_recurrent_attrs {
     rlx_gate f, g, h, back_f, back_g, back_h;
 } rlx_recurrent_attrs;
 
+/* How ranks' values become one. The numbers are those of rlx_reduction (rlx/collective.h). */
+typedef enum rlx_combine {
+    RLX_COMBINE_SUM = 0,
+    RLX_COMBINE_MEAN,
+    RLX_COMBINE_PRODUCT,
+    RLX_COMBINE_MIN,
+    RLX_COMBINE_MAX
+} rlx_combine;
+
+typedef struct rlx_collective_attrs {
+    rlx_combine reduction; /* all_reduce, reduce_scatter */
+    int64_t root;          /* broadcast */
+    int64_t ranks;         /* how many there are: see ops.def */
+} rlx_collective_attrs;
+
 typedef struct rlx_loop_attrs {
     int64_t bound; /* most iterations; 0: taken from a constant trip count */
 } rlx_loop_attrs;

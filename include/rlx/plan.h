@@ -59,6 +59,11 @@ RLX_API const char *rlx_plan_target(const rlx_plan *plan);
 /* Exactly the bytes that an executable has mapped. 0 for a number that is no segment. */
 RLX_API uint64_t rlx_plan_segment_bytes(const rlx_plan *plan, rlx_segment segment);
 RLX_API uint64_t rlx_plan_arena_bytes(const rlx_plan *plan); /* weights, state, scratch, tiles */
+/* Whose part of the model it is (rlx_compile_options): rank 0 of 1 where it is not split. */
+RLX_API uint32_t rlx_plan_rank(const rlx_plan *plan);
+RLX_API uint32_t rlx_plan_rank_count(const rlx_plan *plan);
+/* What an executable needs of a symmetric heap (rlx/transport.h): state and scratch. */
+RLX_API uint64_t rlx_plan_heap_bytes(const rlx_plan *plan);
 /* Slots by number, for walks, and by name: outputs and inputs of the entries first, then values. */
 RLX_API uint32_t rlx_plan_slot_count(const rlx_plan *plan);
 RLX_CALL rlx_status rlx_plan_slot_at(const rlx_plan *plan, uint32_t slot, rlx_slot_info *out_info);
@@ -81,6 +86,7 @@ typedef struct rlx_step_info {
     const char *kernel, *reason;      /* what runs it and why; "" for a jump */
     rlx_op op;                        /* RLX_OP_NONE: a jump or copy */
     bool is_host, is_jump, is_stream; /* stream: begins or awaits the read of a weight tile */
+    bool is_collective;               /* all ranks take part */
     uint32_t input_count, output_count;
     const uint32_t *inputs, *outputs; /* slots, or RLX_NONE */
     uint64_t flops, bytes; /* operations as the target counts them; bytes of all operands */
@@ -140,6 +146,20 @@ typedef struct rlx_weight_info {
 } rlx_weight_info;
 RLX_CALL rlx_status rlx_plan_weight_at(const rlx_plan *plan, uint32_t index,
                                        rlx_weight_info *out_info);
+
+/* What became of the products with weights when the model was split over ranks: one row per group
+ * of products that are split together, and one per product that every rank computes whole. Not in a
+ * program file. */
+typedef struct rlx_split_info {
+    uint32_t entry;
+    const char *name; /* of the product that sums over all ranks, or of the one that is not split */
+    const char *text; /* how it is split, or why not */
+    bool is_split;
+    uint64_t whole_bytes, own_bytes; /* of its weights, and of this rank's part of them */
+} rlx_split_info;
+RLX_API uint32_t rlx_plan_split_count(const rlx_plan *plan);
+RLX_CALL rlx_status rlx_plan_split_at(const rlx_plan *plan, uint32_t index,
+                                      rlx_split_info *out_info);
 
 /* Proves the plan: no two live slots overlap, everything aligned and inside its segment, operands
  * in range, types by the ops' shape rules, jumps inside their entry. Independent of the code that

@@ -28,6 +28,32 @@ static rlx_tensor query_tensor(const rlx_lowered *self, rlx_value_id value) {
     return tensor;
 }
 
+/* What all ranks do together. Alone it is a copy, which the target has a kernel for. */
+static rlx_status choose_collective(rlx_lowered *self, rlx_lowered_step *step) {
+    const rlx_collective_attrs *attrs = step->attrs;
+    uint32_t ranks = self->options->rank_count == 0 ? 1 : self->options->rank_count;
+    if (attrs->ranks != 0 && attrs->ranks != (int64_t)ranks) {
+        char text[160];
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s is for %" PRId64 " ranks, the compile for %u",
+                        rlx_node_text(self->graph, step->node, text, sizeof text), attrs->ranks,
+                        ranks);
+    }
+    if (attrs->root >= (int64_t)ranks) {
+        char text[160];
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s: root %" PRId64 " of %u ranks",
+                        rlx_node_text(self->graph, step->node, text, sizeof text), attrs->root,
+                        ranks);
+    }
+    if (ranks <= 1) return RLX_OK;
+    step->kind = RLX_STEP_COLLECTIVE;
+    step->choice = (rlx_target_choice){.placement = RLX_PLACED_NATIVE,
+                                       .kernel = "transport",
+                                       .reason = "all ranks",
+                                       .plain_inputs = 1,
+                                       .plain_outputs = true};
+    return RLX_OK;
+}
+
 static rlx_status choose_step(rlx_lowered *self, rlx_lowered_step *step, rlx_tensor *tensors) {
     rlx_target_query query = {.op = step->op,
                               .attrs = step->attrs,
@@ -40,6 +66,10 @@ static rlx_status choose_step(rlx_lowered *self, rlx_lowered_step *step, rlx_ten
     }
     for (uint32_t i = 0; i < step->output_count; i++) {
         tensors[step->input_count + i] = query_tensor(self, step->outputs[i]);
+    }
+    if ((rlx_op_info_of(step->op)->flags & RLX_OPF_COLLECTIVE) != 0) {
+        RLX_TRY(choose_collective(self, step));
+        if (step->kind == RLX_STEP_COLLECTIVE) return RLX_OK;
     }
     step->choice = self->target->choose(self->target, &query);
     step->kind = step->choice.placement == RLX_PLACED_HOST ? RLX_STEP_HOST : RLX_STEP_KERNEL;

@@ -79,12 +79,13 @@ static rlx_status make_graph(const rlx_graph_maker *maker, const rlx_entry_spec 
 
 static rlx_status compile_entry(const rlx_graph_maker *maker, const rlx_target *target,
                                 const rlx_compile_options *options, const rlx_entry_spec *entry,
-                                const rlx_allocator *allocator, rlx_emitter *emitter) {
+                                const rlx_allocator *allocator, rlx_plan *plan,
+                                rlx_emitter *emitter) {
     rlx_graph *copy = NULL;
     rlx_lowered lowered = {0};
     RLX_TRY(make_graph(maker, entry, allocator, &copy));
     rlx_scratch scratch = {.allocator = allocator};
-    rlx_pass_context context = {copy, target, options, entry, &scratch};
+    rlx_pass_context context = {copy, target, options, entry, &scratch, plan};
     rlx_status status = rlx_run_passes(&context);
     if (status == RLX_OK) status = lower_best(&context, &lowered);
     if (status == RLX_OK) status = rlx_emit_entry(emitter, &lowered, entry);
@@ -104,7 +105,7 @@ static rlx_status compile_into(const rlx_graph_maker *maker, const rlx_target *t
     RLX_TRY(rlx_emitter_create(plan, target, options, &emitter));
     rlx_status status = RLX_OK;
     for (uint32_t i = 0; i < entry_count && status == RLX_OK; i++) {
-        status = compile_entry(maker, target, options, &entries[i], allocator, emitter);
+        status = compile_entry(maker, target, options, &entries[i], allocator, plan, emitter);
         if (status != RLX_OK && entry_count > 1) {
             rlx_fail_context(status, "entry '%s'", entries[i].name ? entries[i].name : "main");
         }

@@ -17,6 +17,7 @@ typedef struct rlx_pass_context {
     const rlx_compile_options *options;
     const rlx_entry_spec *entry;
     rlx_scratch *scratch; /* freed after each pass */
+    rlx_plan *plan;       /* that is being made, for reports; may be NULL */
 } rlx_pass_context;
 
 /* Each keeps the graph valid and the meaning of its outputs and states. */
@@ -27,6 +28,7 @@ RLX_WARN_UNUSED rlx_status rlx_pass_merge_duplicates(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_canonicalise(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_batch_norm(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_attention(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_shard(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_epilogue(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_norm(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_chain(rlx_pass_context *context);

@@ -15,6 +15,7 @@ typedef struct planner {
     uint32_t planned_count;
     uint32_t *maker; /* per value of the beginning: step, UINT32_MAX: none or several */
     uint32_t maker_count;
+    uint8_t *is_sent; /* per value of the beginning: ranks exchange it, so it stays plain */
 } planner;
 
 static bool has_extents(const rlx_type *type) {
@@ -43,6 +44,7 @@ static bool can_move(const planner *plan, rlx_value_id value, rlx_block_id block
     const rlx_lowered *self = plan->self;
     if (value >= plan->maker_count || plan->maker[value] == UINT32_MAX) return false;
     if (plan->planned[value].root != RLX_NONE || is_output(self->graph, value)) return false;
+    if (plan->is_sent[value]) return false;
     const rlx_lowered_step *maker = &self->steps.items[plan->maker[value]];
     if (maker->is_prepare || maker->node == RLX_NONE || maker->choice.plain_outputs) return false;
     if (self->graph->nodes.items[maker->node].block != block) return false;
@@ -113,6 +115,9 @@ static void find_makers(planner *plan) {
     rlx_lowered *self = plan->self;
     for (uint32_t s = 0; s < self->steps.count; s++) {
         const rlx_lowered_step *step = &self->steps.items[s];
+        if (step->kind == RLX_STEP_COLLECTIVE && step->inputs[0] < plan->maker_count) {
+            plan->is_sent[step->inputs[0]] = 1;
+        }
         for (uint32_t i = 0; i < step->output_count; i++) {
             rlx_value_id value = step->outputs[i];
             if (value == RLX_NONE || value >= plan->maker_count) continue;
@@ -176,6 +181,7 @@ rlx_status rlx_lower_concats(rlx_lowered *self, rlx_storage **out_planned, uint3
     if (self->concat_in_place) {
         RLX_TRY(rlx_scratch_array(self->scratch, plan.maker_count + 1u, sizeof *plan.maker,
                                   (void **)&plan.maker));
+        RLX_TRY(rlx_scratch_array(self->scratch, plan.maker_count + 1u, 1, (void **)&plan.is_sent));
         memset(plan.maker, 0xFF, plan.maker_count * sizeof *plan.maker);
         RLX_TRY(rlx_scratch_array(self->scratch, self->steps.count + 1u, sizeof *copies,
                                   (void **)&copies));

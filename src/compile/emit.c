@@ -12,6 +12,8 @@ rlx_status rlx_emitter_create(rlx_plan *plan, const rlx_target *target,
     rlx_emitter *emitter = NULL;
     RLX_TRY(rlx_plan_text(plan, target->name, &plan->target));
     plan->workers = target->workers == 0 ? 1 : target->workers;
+    plan->rank = options->rank;
+    plan->rank_count = options->rank_count;
     plan->alignment =
         target->alignment < RLX_PLAN_ALIGNMENT ? RLX_PLAN_ALIGNMENT : target->alignment;
     RLX_TRY(rlx_alloc_zero(plan->allocator, sizeof *emitter, (void **)&emitter));

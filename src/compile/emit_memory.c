@@ -39,6 +39,7 @@ static rlx_weight_key leaf_key(const rlx_value *value) {
     key = mix_bytes(key, value->type.shape.dims, value->type.shape.rank * sizeof(int64_t));
     key = mix(key, value->type.dtype);
     if (value->kind == RLX_VALUE_CONSTANT) return mix_bytes(key, value->data, value->data_bytes);
+    key = mix_bytes(key, &value->window, sizeof value->window);
     return mix_bytes(key, value->name, strlen(value->name));
 }
 
@@ -240,7 +241,7 @@ static rlx_status add_shared(rlx_entry_emission *self, rlx_weight_key key, uint3
 /* Notes where the bytes of a parameter or constant come from. */
 static rlx_status add_source(rlx_entry_emission *self, rlx_value_id root, uint32_t slot) {
     const rlx_value *value = &self->lowered->graph->values.items[root];
-    rlx_plan_source source = {.slot = slot, .source = value->source};
+    rlx_plan_source source = {.slot = slot, .source = value->source, .window = value->window};
     if (value->kind == RLX_VALUE_CONSTANT) {
         void *copy = NULL;
         RLX_TRY(rlx_scratch_alloc(&self->plan->memory, value->data_bytes, &copy));

@@ -37,7 +37,8 @@ static bool has_extent(const rlx_type *type) {
 
 static bool can_fold(const folder *self, const rlx_node *node) {
     const rlx_graph *graph = self->graph;
-    if (node->is_dead || (rlx_op_info_of(node->op)->flags & (RLX_OPF_FLOW | RLX_OPF_STATEFUL))) {
+    if (node->is_dead || (rlx_op_info_of(node->op)->flags &
+                          (RLX_OPF_FLOW | RLX_OPF_STATEFUL | RLX_OPF_COLLECTIVE))) {
         return false;
     }
     if (rlx_ref_kernel(node->op) == NULL) return false;

@@ -340,8 +340,29 @@ static rlx_status lower_state_write(rlx_lowered *self, rlx_node_id id) {
     return push_op(self, id, RLX_OP_STATE_WRITE, attrs, inputs, 3, outputs, output_count);
 }
 
+/* What ranks exchange lies where they reach it: of weights, and of inputs that are views of them, a
+ * copy is sent. */
+static rlx_status lower_collective(rlx_lowered *self, rlx_node_id id) {
+    const rlx_node *node = &self->graph->nodes.items[id];
+    rlx_value_id input = node->inputs[0], root = rlx_view_root(self->graph, input), copy;
+    rlx_value_id output = node->outputs[0];
+    rlx_op op = node->op;
+    const void *attrs = node->attrs;
+    bool is_weight = self->graph->values.items[root].kind == RLX_VALUE_CONSTANT ||
+                     (root < self->prepared_count && self->is_prepared[root]);
+    if (is_weight) {
+        RLX_TRY(new_temporary(self, self->graph->values.items[input].type, &copy));
+        RLX_TRY(push_copy(self, id, input, copy));
+        input = copy;
+    }
+    return push_op(self, id, op, attrs, &input, 1, &output, 1);
+}
+
 static rlx_status lower_node(rlx_lowered *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
+    if ((rlx_op_info_of(node->op)->flags & RLX_OPF_COLLECTIVE) != 0) {
+        return lower_collective(self, id);
+    }
     if (node->op == RLX_OP_STATE_WRITE) return lower_state_write(self, id);
     if (node->op == RLX_OP_IF) return lower_if(self, id);
     if (node->op == RLX_OP_LOOP) return lower_loop(self, id);

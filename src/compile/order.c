@@ -77,11 +77,11 @@ static void walk_reads(edge_walk *walk, uint32_t to, const rlx_node *node) {
     }
 }
 
-/* Barriers: a node that writes states, or flow, or reads a state, keeps its place among such nodes.
- */
+/* Barriers: a node that writes states, or flow, or reads a state, or a collective, keeps its place
+ * among such nodes. */
 static bool touches_state(const rlx_graph *graph, const rlx_node *node) {
     uint32_t flags = rlx_op_info_of(node->op)->flags;
-    if ((flags & (RLX_OPF_STATEFUL | RLX_OPF_FLOW)) != 0) return true;
+    if ((flags & (RLX_OPF_STATEFUL | RLX_OPF_FLOW | RLX_OPF_COLLECTIVE)) != 0) return true;
     for (uint32_t i = 0; i < node->input_count; i++) {
         rlx_value_id value = node->inputs[i];
         while (value != RLX_NONE) {

@@ -19,6 +19,7 @@ static const pass passes[] = {
     {"canonicalise", rlx_pass_canonicalise, false},
     {"fuse_batch_norm", rlx_pass_fuse_batch_norm, false},
     {"fuse_attention", rlx_pass_fuse_attention, false},
+    {"shard", rlx_pass_shard, false},
     {"fuse_epilogue", rlx_pass_fuse_epilogue, false},
     {"fuse_norm", rlx_pass_fuse_norm, false},
     {"fuse_chain", rlx_pass_fuse_chain, false},
@@ -32,7 +33,7 @@ static const pass passes[] = {
     {"in_place", NULL, false},
     {"concat_in_place", NULL, false},
 };
-enum { PASS_COUNT = sizeof passes / sizeof *passes };
+enum { PASS_COUNT = sizeof passes / sizeof *passes, MOST_RANKS = 256 };
 
 uint32_t rlx_pass_count(void) {
     return PASS_COUNT;
@@ -109,6 +110,11 @@ rlx_status rlx_compile_options_read(const rlx_compile_options *options,
     }
     for (uint32_t i = 0; i < read.entry_count; i++)
         RLX_TRY(check_entry(&read.entries[i]));
+    if (read.rank_count == 0) read.rank_count = 1;
+    if (read.rank_count > MOST_RANKS || read.rank >= read.rank_count) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "rank %u of %u: ranks are 0 .. count - 1, at most %d",
+                        read.rank, read.rank_count, MOST_RANKS);
+    }
     if (read.disabled_passes >> PASS_COUNT != 0) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "disabled_passes names a pass past the last (%d)",
                         PASS_COUNT);

@@ -14,7 +14,8 @@ static bool has_extent(const rlx_graph *graph, rlx_value_id value) {
 /* Copies are made on purpose, in every run; sizes that come with a run cannot be prepared. */
 static bool can_prepare(const rlx_graph *graph, const rlx_node *node, const uint8_t *is_prepared) {
     uint32_t flags = rlx_op_info_of(node->op)->flags;
-    if ((flags & (RLX_OPF_FLOW | RLX_OPF_STATEFUL)) != 0 || node->op == RLX_OP_COPY) return false;
+    if ((flags & (RLX_OPF_FLOW | RLX_OPF_STATEFUL | RLX_OPF_COLLECTIVE)) != 0) return false;
+    if (node->op == RLX_OP_COPY) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         if (node->inputs[i] != RLX_NONE && !is_prepared[node->inputs[i]]) return false;
     }

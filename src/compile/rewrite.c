@@ -64,7 +64,8 @@ static void count_uses(rlx_rewrite *rewrite, uint32_t *counts) {
 static bool is_node_prepared(const rlx_rewrite *rewrite, rlx_node_id id) {
     const rlx_node *node = &rewrite->graph->nodes.items[id];
     uint32_t flags = rlx_op_info_of(node->op)->flags;
-    if ((flags & (RLX_OPF_FLOW | RLX_OPF_STATEFUL)) != 0 || node->op == RLX_OP_COPY) return false;
+    if ((flags & (RLX_OPF_FLOW | RLX_OPF_STATEFUL | RLX_OPF_COLLECTIVE)) != 0) return false;
+    if (node->op == RLX_OP_COPY) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         rlx_value_id input = rlx_rewrite_input(rewrite, id, i);
         if (input != RLX_NONE && !rewrite->facts[input].is_prepared) return false;

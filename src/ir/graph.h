@@ -7,6 +7,7 @@
 
 #include "base/vec.h"
 #include "ir/op.h"
+#include "ir/source.h"
 #include "ir/type.h"
 
 #include <rlx/graph.h>
@@ -22,6 +23,7 @@ typedef struct rlx_value {
     const void *data;   /* constants: row-major bytes */
     uint64_t data_bytes;
     rlx_source source; /* parameters */
+    rlx_window window; /* parameters: the part of the source that it is; rows 0: all of it */
 } rlx_value;
 
 typedef struct rlx_node {

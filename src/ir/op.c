@@ -89,6 +89,9 @@ static const rlx_field recurrent_fields[] = {FIELD(DIRECTION, recurrent, directi
                                              GATE(back_f),
                                              GATE(back_g),
                                              GATE(back_h)};
+static const rlx_field collective_fields[] = {FIELD(COMBINE, collective, reduction),
+                                              FIELD(I64, collective, root),
+                                              FIELD(I64, collective, ranks)};
 static const rlx_field loop_fields[] = {FIELD(I64, loop, bound)};
 
 /* The one empty list has a row of kind BOOL with no name. */
@@ -103,6 +106,7 @@ static const rlx_field loop_fields[] = {FIELD(I64, loop, bound)};
 #define STATEFUL    RLX_OPF_STATEFUL
 #define COMMUTES    RLX_OPF_COMMUTES
 #define FAULTS      RLX_OPF_FAULTS
+#define COLLECTIVE  RLX_OPF_COLLECTIVE
 static const rlx_op_info op_table[RLX_OP_COUNT] = {
 #define RLX_OP(upper, lower, family, in_least, in_most, out_least, out_most, attrs, flags) \
     [RLX_OP_##upper] = {#lower,                                                            \
@@ -129,6 +133,7 @@ bool rlx_op_may_overwrite(rlx_op op, uint32_t input) {
     const rlx_op_info *info = rlx_op_info_of(op);
     if (info == NULL) return false;
     if ((info->flags & RLX_OPF_ELEMENTWISE) != 0) return true;
+    if (op == RLX_OP_ALL_REDUCE || op == RLX_OP_BROADCAST) return true;
     return (op == RLX_OP_MATMUL || op == RLX_OP_CONV) && input == 3; /* the residual */
 }
 
@@ -180,6 +185,7 @@ static const char *const auto_pad_names[] = {"explicit", "same_upper", "same_low
 static const char *const pad_mode_names[] = {"constant", "reflect", "edge", "wrap"};
 static const char *const scatter_mode_names[] = {"set", "add", "mul", "min", "max"};
 static const char *const direction_names[] = {"forward", "reverse", "bidirectional"};
+static const char *const combine_names[] = {"sum", "mean", "product", "min", "max"};
 static const char *const gate_names[] = {
     "default",          "sigmoid",     "tanh",         "relu", "affine",   "leaky_relu",
     "thresholded_relu", "scaled_tanh", "hard_sigmoid", "elu",  "softsign", "softplus"};
@@ -205,6 +211,10 @@ const char *const *rlx_field_names(rlx_field_kind kind, uint32_t *out_count) {
     if (kind == RLX_FIELD_GATE) {
         *out_count = sizeof gate_names / sizeof *gate_names;
         return gate_names;
+    }
+    if (kind == RLX_FIELD_COMBINE) {
+        *out_count = sizeof combine_names / sizeof *combine_names;
+        return combine_names;
     }
     if (kind == RLX_FIELD_LAYOUT) return rlx_layout_names(out_count);
     return NULL;

@@ -14,7 +14,8 @@ enum rlx_op_flags {
     RLX_OPF_FLOW = 1 << 2,
     RLX_OPF_STATEFUL = 1 << 3,
     RLX_OPF_COMMUTES = 1 << 4,
-    RLX_OPF_FAULTS = 1 << 5
+    RLX_OPF_FAULTS = 1 << 5,
+    RLX_OPF_COLLECTIVE = 1 << 6
 };
 
 #define RLX_OP_MANY UINT32_MAX /* does not fit an enum constant */
@@ -32,7 +33,8 @@ typedef enum rlx_field_kind {
     RLX_FIELD_LIST,      /* rlx_list */
     RLX_FIELD_DIRECTION, /* enums again: the order is part of the program file */
     RLX_FIELD_GATE,
-    RLX_FIELD_LAYOUT
+    RLX_FIELD_LAYOUT,
+    RLX_FIELD_COMBINE
 } rlx_field_kind;
 
 typedef struct rlx_field {

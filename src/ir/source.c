@@ -109,3 +109,53 @@ rlx_status rlx_source_read(const rlx_source *source, rlx_dtype dtype, uint64_t f
     }
     return RLX_FAIL(RLX_INVALID_ARGUMENT, "the source has no data yet");
 }
+
+static rlx_status read_rows(const rlx_source *source, rlx_dtype dtype, const rlx_window *window,
+                            uint64_t row_bytes, uint8_t *out) {
+    for (uint64_t i = 0; window->count != 0 && i < window->rows; i++) {
+        RLX_TRY(rlx_source_read(source, dtype, i * window->row + window->first, window->count,
+                                out + i * row_bytes));
+    }
+    return RLX_OK;
+}
+
+static rlx_status check_window(const rlx_window *window) {
+    uint64_t elements;
+    if (window->count <= window->width && window->first <= window->row &&
+        window->count <= window->row - window->first &&
+        rlx_mul_u64(window->rows, window->row, &elements) &&
+        rlx_mul_u64(window->rows, window->width, &elements)) {
+        return RLX_OK;
+    }
+    return RLX_FAIL(RLX_INVALID_ARGUMENT,
+                    "elements [%" PRIu64 ", +%" PRIu64 ") of rows of %" PRIu64
+                    " do not fit rows of %" PRIu64,
+                    window->first, window->count, window->row, window->width);
+}
+
+rlx_status rlx_source_read_window(const rlx_source *source, rlx_dtype dtype,
+                                  const rlx_window *window, void *out) {
+    const rlx_dtype_row *row = rlx_dtype_row_of(dtype);
+    uint64_t row_bytes = 0;
+    RLX_TRY(check_window(window));
+    RLX_TRY(check_blocks(row, window->row, window->width));
+    RLX_TRY(check_blocks(row, window->first, window->count));
+    RLX_TRY(rlx_dtype_bytes(dtype, window->width, &row_bytes));
+    if (window->rows * row_bytes != 0) memset(out, 0, (size_t)(window->rows * row_bytes));
+    if (source->kind != RLX_SOURCE_FILE) return read_rows(source, dtype, window, row_bytes, out);
+    /* Mapped, so that many short rows are no system calls, and only their pages are read. */
+    rlx_file_map map = {0};
+    RLX_TRY(rlx_file_map_open(source->path, &map));
+    rlx_source mapped = {.kind = RLX_SOURCE_MEMORY, .bytes = source->bytes};
+    rlx_status status = RLX_OK;
+    if (source->offset > map.bytes || source->bytes > map.bytes - source->offset) {
+        status =
+            RLX_FAIL(RLX_IO, "%s: %" PRIu64 " bytes at %" PRIu64 " end past the file's %" PRIu64,
+                     source->path, source->bytes, source->offset, map.bytes);
+    } else {
+        mapped.memory = map.data == NULL ? NULL : map.data + source->offset;
+        status = read_rows(&mapped, dtype, window, row_bytes, out);
+    }
+    rlx_file_map_close(&map);
+    return status;
+}

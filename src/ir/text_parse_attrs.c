@@ -198,6 +198,7 @@ static rlx_status parse_field(rlx_parser *parser, const rlx_field *field, void *
     case RLX_FIELD_DIRECTION:
     case RLX_FIELD_GATE:
     case RLX_FIELD_LAYOUT:
+    case RLX_FIELD_COMBINE:
         return parse_enum(parser, field, at);
     case RLX_FIELD_INTS:
         return parse_ints_field(parser, at);

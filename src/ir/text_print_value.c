@@ -204,6 +204,7 @@ static void print_field(rlx_printer *printer, const rlx_op_info *info, const rlx
     case RLX_FIELD_DIRECTION:
     case RLX_FIELD_GATE:
     case RLX_FIELD_LAYOUT:
+    case RLX_FIELD_COMBINE:
         print_number_field(printer, field, at);
         return;
     }

@@ -313,6 +313,13 @@ static void code_head(codec *c, rlx_plan *plan) {
         }                                                                                     \
     } while (0)
 
+/* At the end, and only where there are several: files of one rank are as they always were. */
+static void code_rank(codec *c, rlx_plan *plan) {
+    if (is_writing(c) ? plan->rank_count <= 1 : c->status != RLX_OK || bytes_left(c) == 0) return;
+    code_u32(c, &plan->rank);
+    code_u32(c, &plan->rank_count);
+}
+
 /* Sources stay out: in a program file the weights are there already. */
 static void code_plan(codec *c, rlx_plan *plan) {
     code_head(c, plan);
@@ -323,6 +330,7 @@ static void code_plan(codec *c, rlx_plan *plan) {
     CODE_TABLE(c, &plan->stretches, rlx_plan_stretch, code_stretch, 8);
     CODE_TABLE(c, &plan->ports, rlx_plan_port, code_port, 9);
     CODE_TABLE(c, &plan->entries, rlx_plan_entry, code_entry, 68);
+    code_rank(c, plan);
 }
 
 void rlx_plan_encode(const rlx_plan *plan, rlx_text *out_bytes) {

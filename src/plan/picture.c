@@ -169,7 +169,8 @@ static void note_writer(picture *p, uint32_t buffer, uint32_t step, uint32_t cat
 static void classify_step(picture *p, uint32_t index) {
     const rlx_plan *plan = p->plan;
     const rlx_plan_step *step = &plan->steps.items[index];
-    bool has_op = step->kind == RLX_STEP_KERNEL || step->kind == RLX_STEP_HOST;
+    bool has_op = step->kind == RLX_STEP_KERNEL || step->kind == RLX_STEP_HOST ||
+                  step->kind == RLX_STEP_COLLECTIVE;
     uint32_t category = has_op                        ? (uint32_t)step->op
                         : step->kind == RLX_STEP_COPY ? (uint32_t)PICTURE_COPY
                                                       : (uint32_t)PICTURE_OTHER;
@@ -344,7 +345,8 @@ static void draw_step_names(picture *p, const rlx_plan_entry *entry) {
     DRAW(p, "<ol class=\"steps\" hidden>");
     for (uint32_t i = 0; i < entry->step_count; i++) {
         const rlx_plan_step *step = &p->plan->steps.items[entry->first_step + i];
-        bool has_op = step->kind == RLX_STEP_KERNEL || step->kind == RLX_STEP_HOST;
+        bool has_op = step->kind == RLX_STEP_KERNEL || step->kind == RLX_STEP_HOST ||
+                      step->kind == RLX_STEP_COLLECTIVE;
         DRAW(p, "<li>%s ",
              has_op                        ? rlx_op_name(step->op)
              : step->kind == RLX_STEP_COPY ? "copy"

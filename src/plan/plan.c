@@ -18,6 +18,7 @@ rlx_status rlx_plan_create(const rlx_allocator *allocator, rlx_plan **out_plan) 
     plan->memory.allocator = plan->allocator;
     plan->target = "";
     plan->workers = 1;
+    plan->rank_count = 1;
     plan->alignment = RLX_PLAN_ALIGNMENT;
     *out_plan = plan;
     return RLX_OK;
@@ -34,6 +35,7 @@ void rlx_plan_destroy(rlx_plan *plan) {
     rlx_vec_free(allocator, &plan->ports);
     rlx_vec_free(allocator, &plan->entries);
     rlx_vec_free(allocator, &plan->sources);
+    rlx_vec_free(allocator, &plan->splits);
     rlx_vec_free(allocator, &plan->stream.tiles);
     rlx_vec_free(allocator, &plan->stream.pieces);
     rlx_vec_free(allocator, &plan->stream.weights);
@@ -179,7 +181,8 @@ rlx_status rlx_plan_step_at(const rlx_plan *plan, uint32_t step, rlx_step_info *
         return RLX_FAIL(RLX_NOT_FOUND, "no step %u (have %u)", step, plan->steps.count);
     }
     const rlx_plan_step *row = &plan->steps.items[step];
-    bool has_op = row->kind == RLX_STEP_KERNEL || row->kind == RLX_STEP_HOST;
+    bool has_op = row->kind == RLX_STEP_KERNEL || row->kind == RLX_STEP_HOST ||
+                  row->kind == RLX_STEP_COLLECTIVE;
     *out_info = (rlx_step_info){.step = step,
                                 .entry = entry_of_step(plan, step),
                                 .name = row->name,
@@ -189,6 +192,7 @@ rlx_status rlx_plan_step_at(const rlx_plan *plan, uint32_t step, rlx_step_info *
                                 .is_host = row->kind == RLX_STEP_HOST,
                                 .is_jump = row->kind == RLX_STEP_JUMP,
                                 .is_stream = row->kind == RLX_STEP_STREAM,
+                                .is_collective = row->kind == RLX_STEP_COLLECTIVE,
                                 .input_count = row->input_count,
                                 .output_count = row->output_count,
                                 .flops = row->flops,

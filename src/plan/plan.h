@@ -6,6 +6,7 @@
 
 #include "base/vec.h"
 #include "ir/op.h"
+#include "ir/source.h"
 #include "ir/tensor.h"
 
 #include <rlx/plan.h>
@@ -100,6 +101,7 @@ typedef struct rlx_plan_source {
     uint32_t slot;
     rlx_source source; /* constants: MEMORY in the plan's own memory */
     bool is_constant;
+    rlx_window window; /* the part of it that the slot has; rows 0: all */
 } rlx_plan_source;
 
 /* Under a weights budget (all zero without one). A weight tile is a range of the program file's
@@ -125,6 +127,14 @@ typedef struct rlx_plan_weight {
     bool is_pinned;
 } rlx_plan_weight;
 
+/* What became of a product when the model was split over ranks, for reports. */
+typedef struct rlx_plan_split {
+    const char *name, *text;
+    uint64_t whole_bytes, own_bytes; /* of its weights */
+    uint32_t entry;
+    bool is_split;
+} rlx_plan_split;
+
 typedef struct rlx_plan_stream {
     uint64_t budget;       /* 0: everything is resident */
     uint64_t source_bytes; /* weights of the program file */
@@ -142,6 +152,7 @@ struct rlx_plan {
     uint32_t workers;               /* workspace is planned for so many */
     bool is_loaded; /* from a program file, which has the weights: there are no sources, and the
                        prepare steps have been run */
+    uint32_t rank, rank_count; /* whose plan it is; 0 of 1: alone */
     uint64_t alignment;
     uint64_t segment_bytes[RLX_SEGMENT_COUNT];
     uint64_t state_hash; /* of names, dtypes, shapes and offsets of the state slots */
@@ -155,6 +166,7 @@ struct rlx_plan {
     RLX_VEC(rlx_plan_port) ports;
     RLX_VEC(rlx_plan_entry) entries;
     RLX_VEC(rlx_plan_source) sources;
+    RLX_VEC(rlx_plan_split) splits; /* never in a file */
     rlx_plan_stream stream; /* never in a file: made when a program is loaded under a budget */
 };
 

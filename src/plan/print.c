@@ -180,10 +180,11 @@ static void print_steps(plan_printer *p, uint32_t step, uint32_t step_count, uin
             left = plan->stretches.items[stretch].step_count;
             PRINT(p, " stretch %u\n", stretch++);
         } else if (left == 0) {
-            PRINT(p, kind == RLX_STEP_HOST     ? " host\n"
-                     : kind == RLX_STEP_JUMP   ? " control\n"
-                     : kind == RLX_STEP_STREAM ? " stream\n"
-                                               : " other\n");
+            PRINT(p, kind == RLX_STEP_HOST         ? " host\n"
+                     : kind == RLX_STEP_JUMP       ? " control\n"
+                     : kind == RLX_STEP_STREAM     ? " stream\n"
+                     : kind == RLX_STEP_COLLECTIVE ? " collective\n"
+                                                   : " other\n");
         }
         print_step(p, step);
         if (left != 0) left--;
@@ -263,6 +264,7 @@ static void print_plan(plan_printer *p) {
     print_words(p, plan->target);
     PRINT(p, ": %u worker%s, aligned to %" PRIu64 "\n", plan->workers,
           plan->workers == 1 ? "" : "s", plan->alignment);
+    if (plan->rank_count > 1) PRINT(p, " rank %u of %u\n", plan->rank, plan->rank_count);
     for (uint32_t i = 0; i < RLX_SEGMENT_COUNT; i++) {
         if (i == RLX_SEGMENT_TILES && !rlx_plan_is_streamed(plan)) continue;
         PRINT(p, "%s%s %" PRIu64, i == 0 ? " " : ", ", segment_names[i], plan->segment_bytes[i]);

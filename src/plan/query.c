@@ -16,6 +16,21 @@ uint64_t rlx_plan_arena_bytes(const rlx_plan *plan) {
            plan->segment_bytes[RLX_SEGMENT_SCRATCH] + plan->segment_bytes[RLX_SEGMENT_TILES];
 }
 
+uint32_t rlx_plan_rank(const rlx_plan *plan) {
+    return plan == NULL ? 0 : plan->rank;
+}
+
+uint32_t rlx_plan_rank_count(const rlx_plan *plan) {
+    return plan == NULL ? 1 : plan->rank_count;
+}
+
+/* Each begins on a line of its own, at the plan's alignment; segments are below 2^63 bytes. */
+uint64_t rlx_plan_heap_bytes(const rlx_plan *plan) {
+    if (plan == NULL) return 0;
+    return plan->segment_bytes[RLX_SEGMENT_STATE] + plan->segment_bytes[RLX_SEGMENT_SCRATCH] +
+           2 * plan->alignment;
+}
+
 uint32_t rlx_plan_slot_count(const rlx_plan *plan) {
     return plan->slots.count;
 }
@@ -117,4 +132,23 @@ uint32_t rlx_plan_output(const rlx_plan *plan, uint32_t entry, uint32_t index) {
 const char *rlx_plan_output_name(const rlx_plan *plan, uint32_t entry, uint32_t index) {
     const rlx_plan_port *port = port_of(plan, entry, index, true);
     return port == NULL ? NULL : port->name;
+}
+
+uint32_t rlx_plan_split_count(const rlx_plan *plan) {
+    return plan == NULL ? 0 : plan->splits.count;
+}
+
+rlx_status rlx_plan_split_at(const rlx_plan *plan, uint32_t index, rlx_split_info *out_info) {
+    if (plan == NULL || out_info == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
+    if (index >= plan->splits.count) {
+        return RLX_FAIL(RLX_NOT_FOUND, "split %u of %u", index, plan->splits.count);
+    }
+    const rlx_plan_split *row = &plan->splits.items[index];
+    *out_info = (rlx_split_info){.entry = row->entry,
+                                 .name = row->name,
+                                 .text = row->text,
+                                 .is_split = row->is_split,
+                                 .whole_bytes = row->whole_bytes,
+                                 .own_bytes = row->own_bytes};
+    return RLX_OK;
 }

@@ -6,9 +6,10 @@
  * exists, and that it needs no more than the step's workspace. */
 #include "plan/verify.h"
 
+#include "base/size.h"
 #include "ir/type.h"
 
-enum { MOST_WORKERS = 65536, MOST_ALIGNMENT = 1 << 20 };
+enum { MOST_WORKERS = 65536, MOST_ALIGNMENT = 1 << 20, MOST_RANKS = 256 };
 
 static rlx_status check_sizes(const rlx_plan *plan) {
     uint64_t left = INT64_MAX;
@@ -20,6 +21,10 @@ static rlx_status check_sizes(const rlx_plan *plan) {
         (plan->alignment & (plan->alignment - 1)) != 0) {
         return INVALID_PLAN("alignment %" PRIu64 " is no power of two in %u .. %u", plan->alignment,
                             RLX_PLAN_ALIGNMENT, MOST_ALIGNMENT);
+    }
+    if (plan->rank_count == 0 || plan->rank_count > MOST_RANKS || plan->rank >= plan->rank_count) {
+        return INVALID_PLAN("rank %u of %u ranks (at most %u)", plan->rank, plan->rank_count,
+                            MOST_RANKS);
     }
     for (uint32_t i = 0; i < RLX_SEGMENT_COUNT; i++) {
         if (plan->segment_bytes[i] > left) return INVALID_PLAN("its segments exceed 2^63 bytes");
@@ -153,6 +158,17 @@ static rlx_status check_source(const rlx_plan *plan, const rlx_plan_source *sour
     if (!plan_slot_is_plain(slot)) return INVALID_PLAN("a source needs a plain slot");
     RLX_TRY(rlx_plan_slot_bytes(slot, &bytes));
     bool is_sized = from->kind == RLX_SOURCE_MEMORY || from->kind == RLX_SOURCE_FILE;
+    if (source->window.rows != 0) {
+        uint64_t elements, wanted;
+        if (!rlx_mul_u64(source->window.rows, source->window.width, &elements)) {
+            return INVALID_PLAN("a window of %" PRIu64 " rows wraps", source->window.rows);
+        }
+        RLX_TRY(rlx_dtype_bytes(slot->dtype, elements, &wanted));
+        if (wanted != bytes) {
+            return INVALID_PLAN("a window of %" PRIu64 " bytes, slot of %" PRIu64, wanted, bytes);
+        }
+        is_sized = false; /* the source is larger; reading checks its bounds */
+    }
     if (is_sized && from->bytes != bytes) {
         return INVALID_PLAN("source of %" PRIu64 " bytes, slot of %" PRIu64, from->bytes, bytes);
     }

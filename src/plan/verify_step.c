@@ -314,6 +314,40 @@ static rlx_status check_op(plan_check *check, const rlx_plan_step *step, const u
     return RLX_OK;
 }
 
+/* What ranks exchange is plain, in memory that has the same offset on all of them. */
+static rlx_status check_sent(const plan_check *check, uint32_t slot) {
+    const rlx_plan_slot *row = slot_at(check, slot);
+    uint32_t segment = check->plan->buffers.items[row->buffer].segment;
+    if (!plan_slot_is_plain(row)) {
+        return INVALID_PLAN(SLOT_FORMAT " is not plain", SLOT_ARGS(check->plan, slot));
+    }
+    if (segment == RLX_SEGMENT_SCRATCH || segment == RLX_SEGMENT_STATE) return RLX_OK;
+    return INVALID_PLAN(SLOT_FORMAT " in segment %u, which no other rank reaches",
+                        SLOT_ARGS(check->plan, slot), segment);
+}
+
+/* A collective of one rank is a kernel (a copy), of several a step of its own kind. */
+static rlx_status check_ranks(const plan_check *check, const rlx_plan_step *step,
+                              const uint32_t *operands) {
+    const rlx_op_info *info = rlx_op_info_of(step->op);
+    const rlx_collective_attrs *attrs = step->attrs;
+    uint32_t ranks = check->plan->rank_count;
+    bool is_collective = (info->flags & RLX_OPF_COLLECTIVE) != 0;
+    if (!is_collective && step->kind != RLX_STEP_COLLECTIVE) return RLX_OK;
+    if (!is_collective) return INVALID_PLAN("%s is no collective", info->name);
+    if ((step->kind == RLX_STEP_COLLECTIVE) != (ranks > 1)) {
+        return INVALID_PLAN("a step of kind %u in a plan of %u ranks", step->kind, ranks);
+    }
+    if (attrs == NULL) return INVALID_PLAN("a collective without attributes");
+    if ((attrs->ranks != 0 && attrs->ranks != (int64_t)ranks) || attrs->root >= (int64_t)ranks) {
+        return INVALID_PLAN("%" PRId64 " ranks, root %" PRId64 " in a plan of %u ranks",
+                            attrs->ranks, attrs->root, ranks);
+    }
+    if (step->kind != RLX_STEP_COLLECTIVE) return RLX_OK;
+    RLX_TRY(check_sent(check, operands[0]));
+    return check_sent(check, operands[1]);
+}
+
 static rlx_status check_copy(plan_check *check, const rlx_plan_step *step,
                              const uint32_t *operands) {
     uint64_t in_bytes, out_bytes;
@@ -409,9 +443,13 @@ static rlx_status check_step(plan_check *check, const step_range *range, uint32_
     }
     RLX_TRY(check_workspace(check, range, step));
     switch ((rlx_step_kind)step->kind) {
+    case RLX_STEP_COLLECTIVE:
+        if (range->entry == RLX_PLAN_PREPARE) return INVALID_PLAN("prepare steps are of one rank");
+        /* fall through */
     case RLX_STEP_KERNEL:
     case RLX_STEP_HOST:
         RLX_TRY(check_op(check, step, operands));
+        RLX_TRY(check_ranks(check, step, operands));
         break;
     case RLX_STEP_COPY:
         RLX_TRY(check_copy(check, step, operands));
@@ -435,7 +473,8 @@ rlx_status plan_check_step(plan_check *check, const step_range *range, uint32_t 
     }
     rlx_status status = check_step(check, range, index);
     if (status == RLX_OK || status == RLX_OUT_OF_MEMORY) return status;
-    bool has_op = step->kind == RLX_STEP_KERNEL || step->kind == RLX_STEP_HOST;
+    bool has_op = step->kind == RLX_STEP_KERNEL || step->kind == RLX_STEP_HOST ||
+                  step->kind == RLX_STEP_COLLECTIVE;
     return rlx_fail_context(RLX_INVALID_PLAN, "step %u '%.80s' (%s)", index, step->name,
                             has_op ? rlx_op_name(step->op) : "no op");
 }

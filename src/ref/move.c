@@ -307,5 +307,11 @@ const rlx_ref_row rlx_ref_move_rows[] = {
     {RLX_OP_TILE, {"tile_scalar", tile_run, view_items, NULL, NULL}},
     {RLX_OP_NONZERO, {"nonzero_scalar", nonzero_run, one_item, input_cost, NULL}},
     {RLX_OP_COPY, {"copy_scalar", view_run, view_items, NULL, NULL}},
+    /* Collectives of one rank. */
+    {RLX_OP_ALL_REDUCE, {"all_reduce_alone", view_run, view_items, NULL, NULL}},
+    {RLX_OP_ALL_GATHER, {"all_gather_alone", view_run, view_items, NULL, NULL}},
+    {RLX_OP_REDUCE_SCATTER, {"reduce_scatter_alone", view_run, view_items, NULL, NULL}},
+    {RLX_OP_BROADCAST, {"broadcast_alone", view_run, view_items, NULL, NULL}},
+    {RLX_OP_ALL_TO_ALL, {"all_to_all_alone", view_run, view_items, NULL, NULL}},
 };
 const uint32_t rlx_ref_move_count = sizeof rlx_ref_move_rows / sizeof rlx_ref_move_rows[0];

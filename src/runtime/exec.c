@@ -56,6 +56,14 @@ static rlx_status fill(rlx_exec *exec, bool owns_weights) {
     return make_tables(exec);
 }
 
+/* Ranks begin and end together: none is left with an executable that its peers do not have. */
+static rlx_status fill_ranked(rlx_exec *exec, bool owns_weights) {
+    bool is_ranked = exec->program->plan->rank_count > 1 || exec->options.transport != NULL;
+    if (!is_ranked) return fill(exec, owns_weights);
+    RLX_TRY(rlx_exec_join_ranks(exec));
+    return rlx_exec_agree(exec, fill(exec, owns_weights));
+}
+
 static rlx_status create(rlx_program *program, const rlx_exec_options *options, bool owns_weights,
                          rlx_exec **out_exec) {
     const rlx_allocator *allocator =
@@ -69,7 +77,8 @@ static rlx_status create(rlx_program *program, const rlx_exec_options *options, 
     exec->program = rlx_program_retain(program);
     exec->memory.allocator = &exec->allocator;
     exec->input_entry = exec->ran_entry = RLX_NONE;
-    status = fill(exec, owns_weights);
+    exec->heap_offset = RLX_NO_OFFSET;
+    status = fill_ranked(exec, owns_weights);
     if (status != RLX_OK) {
         rlx_exec_destroy(exec);
         return status;
@@ -98,6 +107,7 @@ void rlx_exec_destroy(rlx_exec *exec) {
         rlx_stream_release(exec->stream, exec->items[i].stretch);
     rlx_stream_destroy(exec->stream);
     rlx_arena_destroy(exec->arena);
+    rlx_exec_leave_ranks(exec);
     rlx_scratch_reset(&exec->memory);
     rlx_program_release(exec->program);
     rlx_free(&allocator, exec);

@@ -7,6 +7,7 @@
 #include "ref/kernel.h"
 #include "runtime/program.h"
 
+#include <rlx/collective.h>
 #include <rlx/exec.h>
 
 /* One thing to do: a stretch for the device, a host step, a jump, or a read of weights. In order of
@@ -14,8 +15,9 @@
 typedef struct rlx_exec_item {
     uint32_t kind; /* rlx_step_kind of its first step */
     uint32_t first_step, step_count;
-    rlx_stretch *stretch;       /* owned; kernel and copy steps */
-    struct rlx_host_step *host; /* owned by exec->memory; host steps */
+    rlx_stretch *stretch;            /* owned; kernel and copy steps */
+    struct rlx_host_step *host;      /* owned by exec->memory; host steps */
+    rlx_collective_request *request; /* likewise; collectives */
 } rlx_exec_item;
 
 /* A step that scalar C does on mapped memory. */
@@ -37,6 +39,7 @@ struct rlx_exec {
     rlx_arena *arena;     /* owned */
     rlx_stream *stream;   /* owned */
     rlx_scratch memory;   /* owned: every table below */
+    uint64_t heap_offset; /* of state and scratch in the symmetric heap; RLX_NO_OFFSET: not there */
     rlx_fault *fault;     /* in the arena; NULL: a plan without steps, or memory not mapped */
 
     rlx_exec_item *items;
@@ -73,6 +76,15 @@ RLX_WARN_UNUSED rlx_status rlx_exec_prepare_items(rlx_exec *exec);
 RLX_WARN_UNUSED rlx_status rlx_host_step_prepare(rlx_exec *exec, uint32_t step,
                                                  rlx_host_step **out_host);
 void rlx_host_step_run(rlx_host_step *host);
+/* ranks.c: an executable of several ranks. Join compares the ranks and takes memory of the heap;
+ * agree fails on all ranks where `status` is not RLX_OK on one; leave gives the memory back. */
+RLX_WARN_UNUSED rlx_status rlx_exec_join_ranks(rlx_exec *exec);
+RLX_WARN_UNUSED rlx_status rlx_exec_agree(rlx_exec *exec, rlx_status status);
+void rlx_exec_leave_ranks(rlx_exec *exec);
+RLX_WARN_UNUSED rlx_status rlx_collective_step_prepare(rlx_exec *exec, uint32_t step,
+                                                       rlx_collective_request **out_request);
+/* This rank's run has failed: peers that wait for its next collective get an error, too. */
+void rlx_exec_abandon_run(rlx_exec *exec, uint32_t entry, uint32_t item);
 /* ports.c: every input of the entry is set; and what a run does to inputs and outputs. */
 RLX_WARN_UNUSED rlx_status rlx_exec_check_inputs(const rlx_exec *exec, uint32_t entry);
 void rlx_exec_begin_run(rlx_exec *exec, uint32_t entry);

@@ -6,6 +6,8 @@
 
 #include "base/thread.h"
 
+#include <string.h>
+
 static const uint64_t look_up_ns = 50000000; /* how long a wait for a file lasts at once */
 
 static uint32_t count_items(const rlx_exec *exec) {
@@ -29,6 +31,8 @@ static rlx_status make_item(rlx_exec *exec, uint32_t first_step, uint32_t step_c
         return rlx_stream_prepare(exec->stream, first_step, step_count, &item->stretch);
     case RLX_STEP_HOST:
         return rlx_host_step_prepare(exec, first_step, &item->host);
+    case RLX_STEP_COLLECTIVE:
+        return rlx_collective_step_prepare(exec, first_step, &item->request);
     case RLX_STEP_JUMP:
     case RLX_STEP_STREAM:
         return RLX_OK;
@@ -112,6 +116,21 @@ static rlx_status run_host(rlx_exec *exec, const rlx_exec_item *item) {
     return RLX_OK;
 }
 
+/* In the peers' memory and this one's: nothing else moves. */
+static rlx_status run_collective(rlx_exec *exec, const rlx_exec_item *item) {
+    const rlx_collective_request *request = item->request;
+    if (exec->times != NULL) exec->times[0].start_ns = rlx_now_ns();
+    /* A broadcast works on one buffer. */
+    if (request->kind == RLX_COLLECTIVE_BROADCAST && request->input != request->output &&
+        request->count != 0) {
+        memcpy(request->output, request->input, (size_t)request->count);
+    }
+    RLX_TRY_WITH(rlx_collective_run(exec->options.transport, request), "step %u ('%s')",
+                 item->first_step, exec->program->plan->steps.items[item->first_step].name);
+    if (exec->times != NULL) exec->times[0].end_ns = rlx_now_ns();
+    return RLX_OK;
+}
+
 static rlx_status run_stretch(rlx_exec *exec, const rlx_exec_item *item) {
     RLX_TRY(rlx_stream_submit(exec->stream, item->stretch, exec->times));
     return rlx_stream_wait(exec->stream);
@@ -158,6 +177,8 @@ static rlx_status run_item(rlx_exec *exec, uint32_t entry, const rlx_exec_item *
     if (item->kind == RLX_STEP_STREAM) return run_stream(exec, entry, item);
     if (item->kind == RLX_STEP_HOST) {
         RLX_TRY(run_host(exec, item));
+    } else if (item->kind == RLX_STEP_COLLECTIVE) {
+        RLX_TRY(run_collective(exec, item));
     } else {
         RLX_TRY(run_stretch(exec, item));
     }
@@ -179,21 +200,33 @@ static rlx_status after_item(rlx_exec *exec, const rlx_exec_item *item, bool goe
     return rlx_exec_poison_step(exec, item->first_step);
 }
 
+/* One item with what comes before and behind it; *at is where to go on, and stays on failure but
+ * for a collective, which the peers know about already. */
+static rlx_status walk_item(rlx_exec *exec, uint32_t entry, uint32_t *at, rlx_step_fn after,
+                            void *user) {
+    const rlx_exec_item *item = &exec->items[*at];
+    uint32_t next = *at + 1;
+    RLX_TRY(check_cancel(exec, entry, item));
+    rlx_status status = run_item(exec, entry, item, &next);
+    if (item->kind == RLX_STEP_COLLECTIVE && status != RLX_OK) *at = exec->item_count;
+    if (status != RLX_OK) return status;
+    bool goes_back = next <= *at;
+    *at = next;
+    return after_item(exec, item, goes_back, after, user);
+}
+
 static rlx_status walk(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *user) {
     const rlx_plan_entry *row = &exec->program->plan->entries.items[entry];
     uint32_t at = exec->item_of_step[row->first_step];
     uint32_t end = exec->item_of_step[row->first_step + row->step_count];
-    RLX_TRY(clear_fault(exec));
-    RLX_TRY(rlx_exec_begin_streams(exec));
-    while (at < end) {
-        const rlx_exec_item *item = &exec->items[at];
-        uint32_t next = at + 1;
-        RLX_TRY(check_cancel(exec, entry, item));
-        RLX_TRY(run_item(exec, entry, item, &next));
-        RLX_TRY(after_item(exec, item, next <= at, after, user));
-        at = next;
+    rlx_status status = clear_fault(exec);
+    if (status == RLX_OK) status = rlx_exec_begin_streams(exec);
+    while (status == RLX_OK && at < end)
+        status = walk_item(exec, entry, &at, after, user);
+    if (status != RLX_OK && exec->options.transport != NULL) {
+        rlx_exec_abandon_run(exec, entry, at);
     }
-    return RLX_OK;
+    return status;
 }
 
 static rlx_status run_locked(rlx_exec *exec, uint32_t entry, rlx_step_fn after, void *user) {

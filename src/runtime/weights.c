@@ -71,6 +71,16 @@ static rlx_status read_source(const rlx_plan *plan, rlx_arena *arena, const rlx_
         return RLX_FAIL(RLX_NOT_FOUND, "parameter '%s' has no data: it was never given a source",
                         slot->name);
     }
+    if (source->window.rows != 0) {
+        uint64_t bytes = 0;
+        RLX_TRY(tell(self));
+        RLX_TRY_WITH(
+            rlx_source_read_window(&source->source, slot->dtype, &source->window, tensor.data),
+            "parameter '%s'", slot->name);
+        RLX_TRY(rlx_plan_slot_bytes(slot, &bytes));
+        self->done += bytes;
+        return RLX_OK;
+    }
     RLX_TRY_WITH(read_pieces(&source->source, slot->dtype, (uint64_t)rlx_tensor_elements(&tensor),
                              tensor.data, self),
                  "parameter '%s'", slot->name);

@@ -152,6 +152,7 @@ static rlx_status make_key(const rlx_session *session, const rlx_program *progra
     rlx_text_printf(&key, "passes %" PRIx64 " reuse %d keep %d search %" PRIu64,
                     options->disabled_passes, !options->without_reuse, options->keep_inputs,
                     options->search_ns);
+    rlx_text_printf(&key, " rank %u of %u", options->rank, options->rank_count);
     for (uint32_t e = 0; e < options->entry_count; e++) {
         const rlx_entry_spec *entry = &options->entries[e];
         add_name(&key, entry->name == NULL ? "main" : entry->name);

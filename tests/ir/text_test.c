@@ -109,6 +109,7 @@ static void fill_field(rlx_test_random *random, const rlx_field *field, unsigned
     case RLX_FIELD_DIRECTION:
     case RLX_FIELD_GATE:
     case RLX_FIELD_LAYOUT:
+    case RLX_FIELD_COMBINE:
         (void)rlx_field_names(field->kind, &count);
         number = (uint32_t)rlx_test_below(random, count);
         break;

@@ -94,7 +94,8 @@ uint32_t builder_port(plan_builder *builder, const char *name, uint32_t slot, bo
 }
 
 void builder_source(plan_builder *builder, uint32_t slot, rlx_source source, bool is_constant) {
-    PUSH(&builder->plan->sources, ((rlx_plan_source){slot, source, is_constant}));
+    PUSH(&builder->plan->sources,
+         ((rlx_plan_source){.slot = slot, .source = source, .is_constant = is_constant}));
 }
 
 static rlx_status finish(plan_builder *builder, rlx_plan **out_plan) {
