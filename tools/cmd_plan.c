@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx plan`: exact bytes and steps before one weight is read. `rlx compile`: saves the program. */
 #include "file.h"
+#include "plan_ranks.h"
 #include "plan_stream.h"
 #include "progress.h"
 #include "signals.h"
@@ -70,6 +71,7 @@ static void print_plan(const rlx_plan *plan, uint64_t budget, bool verbose) {
         rlx_entry_info entry;
         if (rlx_plan_entry_at(plan, i, &entry) == RLX_OK) print_entry(&entry);
     }
+    tool_print_ranks(plan, verbose);
     tool_print_stream(plan, budget, verbose);
     uint32_t used = count_kernels(plan, counts);
     for (uint32_t i = 0; i < used; i++) {
@@ -98,6 +100,7 @@ static void print_json(const rlx_plan *plan, uint64_t budget) {
                entry.sum_bytes, ratio(entry.scratch_bytes, entry.lower_bound));
     }
     putchar(']');
+    tool_json_ranks(plan);
     tool_json_stream(plan, budget);
     puts("}");
 }
@@ -132,6 +135,7 @@ int rlx_cmd_plan(int argc, char **argv) {
         TOOL_MODEL_OPTIONS(model),
         TOOL_ENTRY_OPTION(model),
         TOOL_BUDGET_OPTION(model),
+        TOOL_RANKS_OPTION(model),
         {"--html", TOOL_TEXT, &html, "OUT", "write the plan as a picture: offset against time"},
         TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {"plan",

@@ -224,6 +224,11 @@ bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
         fprintf(stderr, "rlx %s: --threads %" PRIu64 " is more than 4096\n", verb, model->threads);
         return false;
     }
+    if (model->ranks > RLX_RANKS_MOST) {
+        fprintf(stderr, "rlx %s: --ranks %" PRIu64 " is more than %d\n", verb, model->ranks,
+                RLX_RANKS_MOST);
+        return false;
+    }
     if (model->search_ms > UINT64_MAX / 1000000) {
         fprintf(stderr, "rlx %s: --search-ms %" PRIu64 " is too long\n", verb, model->search_ms);
         return false;
@@ -231,7 +236,8 @@ bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
     model->options = (rlx_compile_options){.size = sizeof model->options,
                                            .without_reuse = model->without_reuse,
                                            .keep_inputs = model->keep_inputs,
-                                           .search_ns = model->search_ms * 1000000};
+                                           .search_ns = model->search_ms * 1000000,
+                                           .rank_count = (uint32_t)model->ranks};
     if (!tool_disable(verb, &model->disabled, &model->options) ||
         !tool_bindings(verb, &model->binds, model->bindings, &model->entry.binding_count) ||
         !read_givens(verb, model) || !read_entries(verb, model) || !check_program(verb, model)) {

@@ -111,6 +111,7 @@ bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options
 typedef struct tool_model {
     const char *path, *device;
     uint64_t threads, search_ms, memory_limit, weights_budget;
+    uint64_t ranks; /* 0, 1: alone */
     tool_list binds, disabled, entries, givens;
     bool without_reuse, keep_inputs;
     /* filled by tool_model_begin */
@@ -142,6 +143,9 @@ typedef struct tool_model {
         "--weights-budget", TOOL_NUMBER, &(model).weights_budget, "BYTES",            \
             "memory for weights; the rest is read from the program file during a run" \
     }
+/* For verbs that split a model over ranks. */
+#define TOOL_RANKS_OPTION(model) \
+    { "--ranks", TOOL_NUMBER, &(model).ranks, "N", "split the model over so many ranks" }
 /* For verbs that make programs of several entries. */
 #define TOOL_ENTRY_OPTION(model)                                                         \
     {                                                                                    \
