@@ -22,6 +22,7 @@ struct rlx_session {
     const rlx_allocator *allocator; /* &hook */
     rlx_graph *graph;               /* owned; an outline when there is a model */
     rlx_model *model;               /* owned; NULL: the graph is all there is */
+    bool is_whole;                  /* the graph of a model that needs nothing to be bound */
     RLX_VEC(cached_program) programs;
 };
 
@@ -39,9 +40,26 @@ rlx_status rlx_session_create(const rlx_allocator *allocator, rlx_graph *graph,
     return RLX_OK;
 }
 
+/* Whether a build with `entry` would give the session's graph again: nothing is bound, and what is
+ * offered are inputs as they are there. */
+static bool is_graph_of(const rlx_session *session, const rlx_entry_spec *entry) {
+    if (!session->is_whole || entry->binding_count != 0) return false;
+    for (uint32_t i = 0; i < entry->given_count; i++) {
+        const rlx_given_value *given = &entry->given[i];
+        rlx_value_id id;
+        if (rlx_graph_find(session->graph, given->name, &id) != RLX_OK) return false;
+        const rlx_value *value = &session->graph->values.items[id];
+        if (value->kind != RLX_VALUE_INPUT || value->type.dtype != given->dtype ||
+            !rlx_shape_equal(&value->type.shape, &given->shape))
+            return false;
+    }
+    return true;
+}
+
 static rlx_status make_graph(void *user, const rlx_entry_spec *entry,
                              const rlx_allocator *allocator, rlx_graph **out_graph) {
     rlx_session *session = user;
+    if (is_graph_of(session, entry)) return rlx_graph_clone(session->graph, allocator, out_graph);
     const rlx_import_options options = {allocator, entry, rlx_fold_node};
     return session->model->ops->build(session->model, &options, out_graph);
 }
@@ -67,6 +85,7 @@ static rlx_status open_model(const rlx_allocator *allocator, rlx_model *model,
     session->model = model;
     const rlx_import_options options = {session->allocator, NULL, rlx_fold_node};
     status = model->ops->build(model, &options, &session->graph);
+    session->is_whole = status == RLX_OK;
     if (status == RLX_INVALID_ARGUMENT) {
         status = model->ops->outline(model, &options, &session->graph);
     }
