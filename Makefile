@@ -34,7 +34,10 @@ test-full:
 	@$(NINJA)
 	@$(CTEST)
 
-bench: all
+# With the packages of other libraries, to compare with them.
+bench:
+	@scripts/install-deps.sh build bench
+	@$(CONFIGURE) --log-level=WARNING
 	@$(NINJA)
 	@$(BUILD)/rlx bench
 

@@ -1,120 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `rlx bench matmul`: products with packed weights against the multiply-add peak, and matrix x
- * vector over more weights than any cache holds against the read bandwidth; the limit is measured
- * beside it in the same trial. Everything goes through compiled programs. */
-#include "bench.h"
-#include "probe.h"
-#include "ready.h"
+/* `rlx bench matmul`: products with packed weights against the multiply-add peak and against the
+ * faster of OpenBLAS and oneDNN (peer.h), bytes against what the instruction set allows, and matrix
+ * x vector over more weights than any cache holds against the read bandwidth. What is compared
+ * alternates. Everything goes through compiled programs. */
+#include "against.h"
+#include "peer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-enum { ROUNDS = 300000 };
-static const size_t read_bytes = (size_t)256 << 20;
-static const double tolerance = 1.25;
 
 typedef struct bench {
-    FILE *out;
-    bool json, is_judged;
-    int code;
-    const probe_kernels *kernels;
-    uint8_t *memory; /* read_bytes of it */
+    against base;
+    peer peers[PEER_COUNT];
+    double logs; /* of the ratios to the faster peer */
+    uint32_t log_count;
 } bench;
 
-static double work_multiply_add(void *user, uint32_t thread, uint32_t threads) {
-    const bench *self = user;
-    (void)thread, (void)threads;
-    return self->kernels->multiply_add(ROUNDS);
+/* Products that are compared with others: [m][k] x [k][n]. */
+static const int shapes[][3] = {
+    {64, 64, 64},       {128, 128, 128},   {256, 256, 256},   {512, 512, 512},   {1024, 1024, 1024},
+    {2048, 2048, 2048}, {1, 768, 768},     {1, 768, 3072},    {1, 3072, 768},    {1, 4096, 4096},
+    {1, 2048, 8192},    {1, 8192, 2048},   {8, 768, 768},     {8, 768, 3072},    {8, 3072, 768},
+    {8, 4096, 4096},    {8, 2048, 8192},   {8, 8192, 2048},   {128, 768, 768},   {128, 768, 3072},
+    {128, 3072, 768},   {128, 4096, 4096}, {128, 2048, 8192}, {128, 8192, 2048},
+};
+
+static double bar_of(const int *shape, uint32_t threads) {
+    bool is_judged = shape[0] == 1024 && shape[1] == 1024 && shape[2] == 1024;
+    return !is_judged ? 0 : threads == 1 ? 0.85 : 0.80;
 }
 
-static double work_read(void *user, uint32_t thread, uint32_t threads) {
-    const bench *self = user;
-    size_t part = read_bytes / threads / 512 * 512;
-    volatile uint64_t sink = self->kernels->read(self->memory + part * thread, part);
-    (void)sink;
-    return (double)part;
-}
-
-/* What is measured: a model, how much it does, and what limits it. */
-typedef struct subject {
-    const char *name;
-    uint32_t threads;
-    double amount; /* operations or bytes of one run */
-    rlx_bench_work limit;
-    const char *unit;
-    double bar; /* 0: none */
-} subject;
-
-/* Small products run often enough to be told from the clock's steps. */
-static double best_of_few(ready *model, const subject *what) {
-    uint32_t runs = what->amount < 1e8 ? 32 : 1;
-    double best = ready_run(model);
-    for (uint32_t i = 1; best >= 0 && i < runs; i++) {
-        double ns = ready_run(model);
-        if (ns < best) best = ns;
+/* Ours against each peer, in turns. The row is of the one that is faster in the median. */
+static bool compare(bench *self, const int *shape, const subject *what, ready *model) {
+    rlx_bench_figures theirs[PEER_COUNT] = {{.count = 0}}, pairs[PEER_COUNT] = {{.count = 0}};
+    uint32_t repeats = against_repeats(what->amount), best = PEER_COUNT;
+    char name[120];
+    for (uint32_t p = 0; p < PEER_COUNT; p++) {
+        if (self->peers[p].process > 0 &&
+            !peer_set(&self->peers[p], shape[0], shape[1], shape[2], what->threads))
+            peer_end(&self->peers[p]);
     }
-    return best;
-}
-
-/* The limit and ours alternate. The best of each, and the median of the pairs. */
-static bool measure(bench *self, const subject *what, ready *model) {
-    rlx_bench_figures limits = {.count = 0}, ours = {.count = 0}, pairs = {.count = 0}, one;
-    char name[160];
     for (uint32_t trial = 0; trial <= RLX_BENCH_TRIALS; trial++) {
-        if (!rlx_bench_rates(what->limit, self, what->threads, 1, &one)) return false;
-        double ns = best_of_few(model, what);
-        if (ns < 0) return false;
-        if (trial == 0) continue; /* warms up */
-        limits.items[limits.count++] = one.items[0];
-        ours.items[ours.count++] = what->amount * 1e9 / ns;
-        pairs.items[pairs.count++] = what->amount * 1e9 / ns / one.items[0];
+        for (uint32_t p = 0; p < PEER_COUNT; p++) {
+            double ns = self->peers[p].process > 0 ? peer_run(&self->peers[p], repeats) : -1;
+            double own = ns > 0 ? against_best_run(model, repeats) : 0;
+            if (own < 0) return false;
+            if (ns <= 0 || trial == 0) continue;
+            theirs[p].items[theirs[p].count++] = ns;
+            pairs[p].items[pairs[p].count++] = own / ns;
+        }
     }
-    double limit = rlx_bench_most(&limits), best = rlx_bench_most(&ours);
-    double median = rlx_bench_median(&pairs);
-    const char *judged = self->is_judged ? "" : " (not judged)";
-    snprintf(name, sizeof name, "%s, %u thread%s%s", what->name, what->threads,
-             what->threads == 1 ? "" : "s", judged);
-    rlx_bench_row(self->out, self->json, name, best * 1e-9, what->unit, limit * 1e-9);
-    snprintf(name, sizeof name, "%s, %u thread%s, median of pairs%s", what->name, what->threads,
-             what->threads == 1 ? "" : "s", judged);
-    rlx_bench_row(self->out, self->json, name, median, "of the limit", 1);
-    if (self->is_judged && (best < what->bar * limit || median * tolerance < what->bar)) {
-        self->code = 1;
+    for (uint32_t p = 0; p < PEER_COUNT; p++) {
+        if (theirs[p].count == 0) continue;
+        if (best == PEER_COUNT || rlx_bench_median(&theirs[p]) < rlx_bench_median(&theirs[best]))
+            best = p;
     }
+    if (best == PEER_COUNT) return true;
+    double ratio = rlx_bench_median(&pairs[best]);
+    snprintf(name, sizeof name, "%s, %u thread%s, time against ", what->name, what->threads,
+             what->threads == 1 ? "" : "s");
+    rlx_bench_report_row(&self->base.report, name, peer_names[best], ratio, "of its time", 1.03);
+    rlx_bench_report_judge(&self->base.report, ratio <= 1.03);
+    self->logs += log(ratio);
+    self->log_count++;
     return true;
 }
 
-/* x [m][k] times weights [k][n]. */
-static bool product(bench *self, int m, int k, int n, uint32_t threads, double bar) {
+static bool product(bench *self, const int *shape, uint32_t threads) {
     char text[256], name[64];
     ready model = {0};
+    int m = shape[0], k = shape[1], n = shape[2];
     subject what = {.name = name,
                     .threads = threads,
                     .amount = 2.0 * m * k * n,
-                    .limit = work_multiply_add,
+                    .limit = against_multiply_add,
                     .unit = "GFLOP/s",
-                    .bar = bar};
+                    .bar = bar_of(shape, threads)};
     snprintf(name, sizeof name, "f32 %d x %d x %d", m, k, n);
     snprintf(text, sizeof text,
              "rlx 1\ninput x : f32[%d, %d]\nparam w : f32[%d, %d] = seeded(1, 1)\n"
              "y = matmul(x, w)\noutput y\n",
              m, k, k, n);
-    bool is_done = ready_make(&model, text, threads, false) && measure(self, &what, &model);
+    bool is_done = ready_make(&model, text, threads, false) &&
+                   against_measure(&self->base, &what, &model) &&
+                   compare(self, shape, &what, &model);
     ready_free(&model);
     return is_done;
 }
 
-/* One row through layers of 4096 x 4096 until read_bytes of weights are read. */
+/* u8 times i8, sums of 32 bits. */
+static bool bytes(bench *self, int m, int side, uint32_t threads) {
+    char text[256], name[96];
+    ready model = {0};
+    const probe_kernels *probe = self->base.kernels;
+    subject what = {.name = name,
+                    .threads = threads,
+                    .amount = 2.0 * m * side * side,
+                    .limit = against_multiply_bytes,
+                    .unit = "Gop/s"};
+    if (probe->multiply_bytes == NULL) return true;
+    if (strcmp(probe->bytes_by, "VNNI") == 0 && m == 1024) what.bar = 0.65;
+    snprintf(name, sizeof name, "int8 %d x %d x %d (peak of %s)", m, side, side, probe->bytes_by);
+    snprintf(text, sizeof text,
+             "rlx 1\ninput x : u8[%d, %d]\nparam w : i8[%d, %d] = seeded(1, 100)\n"
+             "y = matmul(x, w) to=i32\noutput y\n",
+             m, side, side, side);
+    bool is_done =
+        ready_make(&model, text, threads, false) && against_measure(&self->base, &what, &model);
+    ready_free(&model);
+    return is_done;
+}
+
+/* One row through layers of 4096 x 4096 until AGAINST_READ_BYTES of weights are read. */
 static bool vector(bench *self, const char *dtype, int element, uint32_t threads) {
     enum { SIDE = 4096, TEXT = 8192 };
-    int layers = (int)(read_bytes / (size_t)(SIDE * SIDE * element));
+    int layers = (int)(AGAINST_READ_BYTES / (size_t)(SIDE * SIDE * element));
     char name[64], *text = malloc(TEXT);
     ready model = {0};
     subject what = {.name = name,
                     .threads = threads,
                     .amount = (double)layers * SIDE * SIDE * element,
-                    .limit = work_read,
+                    .limit = against_read,
                     .unit = "GB/s",
                     .bar = 0.85};
     if (text == NULL) return false;
@@ -127,42 +134,42 @@ static bool vector(bench *self, const char *dtype, int element, uint32_t threads
     }
     snprintf(text + at, TEXT - at, "output x%d\n", layers);
     snprintf(name, sizeof name, "%s matrix x vector, 256 MiB", dtype);
-    bool is_done = ready_make(&model, text, threads, false) && measure(self, &what, &model);
+    bool is_done =
+        ready_make(&model, text, threads, false) && against_measure(&self->base, &what, &model);
     ready_free(&model);
     free(text);
     return is_done;
 }
 
+static void print_mean(bench *self) {
+    if (self->log_count == 0) {
+        fputs("rlx bench: no peer: build with libopenblas-dev or libdnnl-dev\n", stderr);
+        return;
+    }
+    double mean = exp(self->logs / self->log_count);
+    rlx_bench_report_row(&self->base.report, "time against the faster peer", ", geometric mean",
+                         mean, "of its time", 0.90);
+    rlx_bench_report_judge(&self->base.report, mean <= 0.90);
+}
+
 static bool measure_all(bench *self) {
-    static const int shapes[][3] = {
-        {64, 64, 64},    {128, 128, 128},  {256, 256, 256},  {512, 512, 512},   {2048, 2048, 2048},
-        {1, 768, 768},   {1, 768, 3072},   {8, 768, 768},    {8, 768, 3072},    {8, 4096, 4096},
-        {128, 768, 768}, {128, 768, 3072}, {128, 3072, 768}, {128, 4096, 4096},
-    };
     uint32_t threads = rlx_bench_threads() < 2 ? 1 : 2;
-    bool is_done = product(self, 1024, 1024, 1024, 1, 0.85);
-    if (threads > 1) is_done = is_done && product(self, 1024, 1024, 1024, threads, 0.80);
-    for (size_t i = 0; is_done && i < sizeof shapes / sizeof *shapes; i++)
-        is_done = product(self, shapes[i][0], shapes[i][1], shapes[i][2], threads, 0);
+    bool is_done = true;
+    for (uint32_t t = 1; t <= threads; t++) {
+        for (size_t i = 0; is_done && i < sizeof shapes / sizeof *shapes; i++)
+            is_done = product(self, shapes[i], t);
+        is_done = is_done && bytes(self, 1024, 1024, t) && bytes(self, 1, 4096, t);
+    }
+    print_mean(self);
     return is_done && vector(self, "f32", 4, threads) && vector(self, "f16", 2, threads);
 }
 
 int rlx_bench_matmul(FILE *out, bool json) {
-    bench self = {.out = out, .json = json, .kernels = probe_best()};
-    double busy = rlx_bench_busy(rlx_bench_threads());
-    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT;
-    if (!self.is_judged) fprintf(stderr, "rlx bench: the machine is too busy to judge\n");
-    self.memory =
-        mmap(NULL, read_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (self.memory == MAP_FAILED) {
-        fprintf(stderr, "rlx bench: no memory for %zu bytes\n", read_bytes);
-        return 1;
-    }
-    memset(self.memory, 1, read_bytes);
-    rlx_bench_head(out, json);
-    rlx_bench_row(out, json, "busy: processor time not to be had", 100 * busy, "%",
-                  100 * RLX_BENCH_BUSY_LIMIT);
-    bool is_done = measure_all(&self);
-    munmap(self.memory, read_bytes);
-    return is_done ? self.code : 1;
+    bench self = {.log_count = 0};
+    for (uint32_t p = 0; p < PEER_COUNT; p++)
+        (void)peer_start(&self.peers[p], peer_names[p]);
+    bool is_done = against_begin(&self.base, out, json) && measure_all(&self);
+    for (uint32_t p = 0; p < PEER_COUNT; p++)
+        peer_end(&self.peers[p]);
+    return against_end(&self.base, is_done);
 }

@@ -14,6 +14,10 @@ typedef struct probe_kernels {
     uint32_t pipes;
     /* Independent multiply-adds in registers. Returns how many f32 operations were done. */
     double (*multiply_add)(uint64_t rounds);
+    /* The same of 8-bit integers into 32-bit sums, exact, by the best instructions that this
+     * processor has for it, which `bytes_by` names. NULL: not known. */
+    const char *bytes_by;
+    double (*multiply_bytes)(uint64_t rounds);
     /* Reads all bytes once (a multiple of 512, aligned to 64). The result hangs on every one. */
     uint64_t (*read)(const void *from, size_t bytes);
     /* Copies with stores that pass the caches by, same sizes; NULL: there are none. */

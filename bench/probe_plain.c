@@ -59,7 +59,8 @@ static uint64_t plain_read(const void *from, size_t bytes) {
     return all[0][0] ^ all[0][1] ^ all[0][2] ^ all[0][3];
 }
 
-static const probe_kernels plain = {"plain", 4, 0, plain_multiply_add, plain_read, NULL};
+static const probe_kernels plain = {"plain", 4,    0,          plain_multiply_add,
+                                    NULL,    NULL, plain_read, NULL};
 
 const probe_kernels *probe_best(void) {
     const probe_kernels *x86 = probe_x86();

@@ -4,14 +4,17 @@
 #include "probe.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 
 /* Twelve sums: more than latency times units of any core, fewer than there are registers. They
  * start from different numbers, or the compiler would keep only one. */
 #define TWELVE(use) \
     use(0) use(1) use(2) use(3) use(4) use(5) use(6) use(7) use(8) use(9) use(10) use(11)
-#define AVX2   __attribute__((target("avx2,fma")))
-#define AVX512 __attribute__((target("avx512f")))
+#define AVX2       __attribute__((target("avx2,fma")))
+#define AVX512     __attribute__((target("avx512f,avx512bw")))
+#define AVXVNNI    __attribute__((target("avx2,avxvnni")))
+#define AVX512VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
 
 AVX2 static double avx2_multiply_add(uint64_t rounds) {
     __m256 x = _mm256_set1_ps(0.999F), y = _mm256_set1_ps(1e-6F), sum = _mm256_setzero_ps();
@@ -50,6 +53,50 @@ AVX512 static double avx512_multiply_add(uint64_t rounds) {
     (void)sink;
     return (double)rounds * 12 * 16 * 2;
 }
+
+/* Bytes that were widened to 16 bits: pairs are multiplied and added, then added to a sum. Every
+ * sum has a factor of its own: the same product would be computed once. */
+#define BYTES(name, tier, type, prefix, bits, lanes)                                  \
+    tier static double name(uint64_t rounds) {                                        \
+        type x = prefix##_set1_epi16((short)rounds), sum = prefix##_setzero_##bits(); \
+        volatile int sink;                                                            \
+        TWELVE(START)                                                                 \
+        for (uint64_t i = 0; i < rounds; i++) {                                       \
+            TWELVE(STEP)                                                              \
+        }                                                                             \
+        TWELVE(JOIN)                                                                  \
+        sink = LOW(sum);                                                              \
+        (void)sink;                                                                   \
+        return (double)rounds * 12 * (lanes)*2;                                       \
+    }
+#define JOIN(n)  sum = _mm256_add_epi32(sum, s##n);
+#define LOW(sum) _mm256_extract_epi32(sum, 0)
+#define START(n) __m256i s##n = _mm256_set1_epi32(n);
+#define STEP(n)                                       \
+    {                                                 \
+        __m256i product = _mm256_madd_epi16(s##n, x); \
+        s##n = _mm256_add_epi32(product, s##n);       \
+    }
+BYTES(avx2_bytes, AVX2, __m256i, _mm256, si256, 16)
+#undef STEP
+#define STEP(n) s##n = _mm256_dpbusd_avx_epi32(s##n, x, x);
+BYTES(avxvnni_bytes, AVXVNNI, __m256i, _mm256, si256, 32)
+#undef STEP
+#undef JOIN
+#undef LOW
+#undef START
+#define JOIN(n)  sum = _mm512_add_epi32(sum, s##n);
+#define LOW(sum) _mm_cvtsi128_si32(_mm512_castsi512_si128(sum))
+#define START(n) __m512i s##n = _mm512_set1_epi32(n);
+#define STEP(n)  s##n = _mm512_add_epi32(_mm512_madd_epi16(s##n, x), s##n);
+BYTES(avx512_bytes, AVX512, __m512i, _mm512, si512, 32)
+#undef STEP
+#define STEP(n) s##n = _mm512_dpbusd_epi32(s##n, x, x);
+BYTES(avx512vnni_bytes, AVX512VNNI, __m512i, _mm512, si512, 64)
+#undef STEP
+#undef JOIN
+#undef LOW
+#undef START
 
 AVX2 static uint64_t avx2_read(const void *from, size_t bytes) {
     const __m256i *at = from;
@@ -109,14 +156,27 @@ AVX512 static void avx512_stream(void *to, const void *from, size_t bytes) {
     _mm_sfence();
 }
 
-static const probe_kernels avx2 = {"avx2", 8, 2, avx2_multiply_add, avx2_read, avx2_stream};
-static const probe_kernels avx512 = {"avx512",    16,           2, avx512_multiply_add,
-                                     avx512_read, avx512_stream};
+static const probe_kernels avx2 = {"avx2",         8,          2,         avx2_multiply_add,
+                                   "16-bit pairs", avx2_bytes, avx2_read, avx2_stream};
+static const probe_kernels avx2_vnni = {
+    "avx2", 8, 2, avx2_multiply_add, "VNNI", avxvnni_bytes, avx2_read, avx2_stream};
+static const probe_kernels avx512 = {"avx512",       16,           2,           avx512_multiply_add,
+                                     "16-bit pairs", avx512_bytes, avx512_read, avx512_stream};
+static const probe_kernels avx512_vnni = {
+    "avx512", 16, 2, avx512_multiply_add, "VNNI", avx512vnni_bytes, avx512_read, avx512_stream};
+
+/* AVX-VNNI, which __builtin_cpu_supports does not know everywhere: leaf 7.1, eax bit 4. */
+static int has_avxvnni(void) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+}
 
 const probe_kernels *probe_x86(void) {
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f")) return &avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2;
+    if (__builtin_cpu_supports("avx512bw"))
+        return __builtin_cpu_supports("avx512vnni") ? &avx512_vnni : &avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return has_avxvnni() ? &avx2_vnni : &avx2;
     return NULL;
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a group of work needs and the machine misses:
 #
-#     scripts/install-deps.sh build [test] [ci]
+#     scripts/install-deps.sh build [test] [bench] [ci]
 #
 # Looks first; with everything present it does and prints nothing. RLX_NO_INSTALL=1 lists the
 # missing packages and exits 1 instead of installing them.
@@ -36,6 +36,13 @@ need_test() {
     need libonnx-testdata "the ONNX backend tests" test -d /usr/share/libonnx-testdata
 }
 
+# Other libraries that `rlx bench matmul` compares with.
+need_bench() {
+    need libopenblas-dev "a peer of the products" has_library openblas
+    need libdnnl-dev "a peer of the products" has_library dnnl
+}
+has_library() { echo 'int main(void) { return 0; }' | cc -x c - -o /dev/null "-l$1" >/dev/null 2>&1; }
+
 need_ci() {
     need clang "the second compiler" has clang
     need libclang-rt-14-dev "clang's sanitizer runtimes" has_clang_rt
@@ -48,8 +55,8 @@ has_clang_rt() { compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.a
 
 for group in "$@"; do
     case $group in
-    build | test | ci) "need_$group" ;;
-    *) echo "usage: scripts/install-deps.sh build [test] [ci]" >&2 && exit 2 ;;
+    build | test | bench | ci) "need_$group" ;;
+    *) echo "usage: scripts/install-deps.sh build [test] [bench] [ci]" >&2 && exit 2 ;;
     esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
