@@ -7,24 +7,24 @@
 #include "ir/dtype.h"
 
 enum {
-    DEPTH = 320,                 /* k in blocks: a panel's part stays in the first cache */
-    BLOCK_DEPTH = 256,           /* of weights in blocks */
-    BLOCK_ROWS = 96,             /* rows of a block at most: their part of a stays in the second */
-    BLOCK_COLUMNS = 512,         /* columns of a block at most */
-    THIN_ROWS = 3 * MATMUL_ROWS, /* as many rows are few */
-    SMALL_ROOM = 4096,           /* floats of workspace that fit the stack */
-    WANTED_ITEMS = 16,           /* large products have at least so many items */
-    LEAST_ITEM = 1 << 19,        /* but none is cut below so many multiply-adds */
+    DEPTH = 320,         /* of k at most in a block: a panel's part stays in the first cache */
+    BLOCK_DEPTH = 256,   /* where there are several, and of weights in blocks */
+    BLOCK_ROWS = 96,     /* rows of a block at most: their part of a stays in the second */
+    BLOCK_COLUMNS = 512, /* columns of a block at most */
+    THIN_ROWS = 3 * MATMUL_ROWS, /* as many rows are few: an item is one panel */
+    FEW_ROWS = 3,                /* even fewer: an item is up to FEW_PANELS panels side by side */
+    FEW_PANELS = 4,
+    SMALL_ROOM = 4096,    /* floats of workspace that fit the stack */
+    WANTED_ITEMS = 16,    /* large products have at least so many items */
+    LEAST_ITEM = 1 << 19, /* but none is cut below so many multiply-adds */
+    COPY_PANELS = 16,     /* rows of a are copied for so many panels at least */
 };
 
 /* clang-format off */
 #define TILE(name, kind, rows)                                                            \
     static void name(const float *a, int64_t row, int64_t step, const uint8_t *b,         \
-                     int64_t depth, float *c, bool is_first) {                            \
-        if (rows <= 3)                                                                    \
-            matmul_few(rows < 3 ? rows : 3, rows == 1 ? 4 : 2, kind, a, row, step, b, depth, c, is_first);   \
-        else                                                                              \
-            matmul_tile(rows, kind, a, row, step, b, depth, c, is_first);                 \
+                     int64_t depth, const matmul_sums *c) {                               \
+        matmul_tile(rows, kind, a, row, step, b, depth, c);                               \
     }
 #define TILES_6(suffix, kind)                                                             \
     TILE(tile_1_##suffix, kind, 1) TILE(tile_2_##suffix, kind, 2)                         \
@@ -48,6 +48,29 @@ TILES(f16, PANEL_F16)
 TILES(bf16, PANEL_BF16)
 static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
     {NAMES(f32)}, {NAMES(f16)}, {NAMES(bf16)}};
+
+/* One to three rows of a and up to FEW_PANELS panels. */
+#define FEW(suffix, kind, rows, panels)                                                   \
+    static void few_##rows##_##panels##_##suffix(const float *a, int64_t row,             \
+        const uint8_t *b, int64_t apart, int64_t depth, float *to) {                      \
+        matmul_few(rows, panels, panels > 1 ? 1 : rows == 1 ? 4 : 2, kind, a, row, b,     \
+                   apart, depth, to);                                                     \
+    }
+#define FEWS(suffix, kind)                                                                \
+    FEW(suffix, kind, 1, 1) FEW(suffix, kind, 1, 2) FEW(suffix, kind, 1, 4)               \
+    FEW(suffix, kind, 2, 1) FEW(suffix, kind, 2, 2)                                       \
+    FEW(suffix, kind, 3, 1) FEW(suffix, kind, 3, 2)
+#define FEW_NAMES(suffix)                                                                 \
+    {NULL, few_1_1_##suffix, few_1_2_##suffix, NULL, few_1_4_##suffix},                   \
+    {NULL, few_2_1_##suffix, few_2_2_##suffix, NULL, NULL},                               \
+    {NULL, few_3_1_##suffix, few_3_2_##suffix, NULL, NULL}
+FEWS(f32, PANEL_F32)
+FEWS(f16, PANEL_F16)
+FEWS(bf16, PANEL_BF16)
+typedef void (*few_fn)(const float *a, int64_t row, const uint8_t *b, int64_t apart,
+                       int64_t depth, float *to);
+static const few_fn fews[PANEL_KINDS][FEW_ROWS][FEW_PANELS + 1] = {
+    {FEW_NAMES(f32)}, {FEW_NAMES(f16)}, {FEW_NAMES(bf16)}};
 /* clang-format on */
 
 static matmul_kind kind_of(rlx_dtype dtype) {
@@ -92,12 +115,13 @@ static int64_t depth_start(const matmul *mm, int64_t blocks, int64_t index) {
 
 static cut cut_of(const matmul *mm) {
     int64_t panels = matmul_up(mm->n, MATMUL_COLUMNS);
-    cut by = {.depth_blocks = matmul_up(mm->k, is_in_blocks(mm) ? BLOCK_DEPTH : DEPTH)};
-    if (by.depth_blocks < 1) by.depth_blocks = 1;
-    by.is_thin = is_packed(mm) && mm->m <= THIN_ROWS && is_direct(mm);
+    bool is_whole = mm->k <= (is_in_blocks(mm) ? BLOCK_DEPTH : DEPTH);
+    cut by = {.depth_blocks = is_whole ? 1 : matmul_up(mm->k, BLOCK_DEPTH)};
+    by.is_thin = is_packed(mm) && mm->m <= (is_direct(mm) ? THIN_ROWS : FEW_ROWS);
     if (by.is_thin) {
         by.row_blocks = 1, by.rows = mm->m;
-        by.column_blocks = panels, by.panels = 1;
+        by.panels = mm->m == 1 ? FEW_PANELS : mm->m <= FEW_ROWS ? 2 : 1;
+        by.column_blocks = matmul_up(panels, by.panels);
         return by;
     }
     by.row_blocks = matmul_up(mm->m, is_packed(mm) ? BLOCK_ROWS : 2 * BLOCK_ROWS);
@@ -121,6 +145,13 @@ static cut cut_of(const matmul *mm) {
     return by;
 }
 
+/* Rows of a that could be used where they are, but a multiple of 4 KiB apart fight for the same few
+ * places of a cache: copying them costs as much as a quarter of a panel, and pays for many. */
+static bool is_copied(const matmul *mm, const cut *by) {
+    return is_direct(mm) && !by->is_thin && mm->k > DEPTH && by->panels >= COPY_PANELS &&
+           mm->a_m % 1024 == 0;
+}
+
 /* Where the parts of a worker's workspace begin, in floats. Sizes grow with every dim, since a run
  * may have smaller ones than the plan. */
 typedef struct room {
@@ -133,7 +164,14 @@ static room room_of(const matmul *mm) {
     int64_t columns =
         matmul_least(matmul_up(mm->n, MATMUL_COLUMNS) * MATMUL_COLUMNS, BLOCK_COLUMNS);
     int64_t depth = matmul_least(mm->k, DEPTH);
-    room at = {.b = is_direct(mm) ? 0 : matmul_up(rows * depth, 16) * 16};
+    bool may_copy = mm->k > DEPTH && columns >= COPY_PANELS * MATMUL_COLUMNS &&
+                    !(is_packed(mm) && mm->m <= THIN_ROWS);
+    room at = {.b = 0};
+    if (!is_direct(mm) || may_copy) at.b = rows * (matmul_up(depth, 16) * 16 + 16);
+    if (!is_direct(mm) && is_packed(mm)) { /* whole rows, where there are few */
+        int64_t few = matmul_least(mm->m, FEW_ROWS) * matmul_up(mm->k, 16) * 16;
+        if (few > at.b) at.b = few;
+    }
     at.sums = at.b + (is_packed(mm) ? 0 : columns * depth);
     at.all = at.sums + (mm->k > (is_in_blocks(mm) ? BLOCK_DEPTH : DEPTH) ? rows * columns : 0);
     return at;
@@ -289,6 +327,8 @@ typedef struct block {
     matmul_kind kind;
     int64_t m, first_panel, panels;
     tiling tiles;
+    bool is_copied;      /* rows of a that could be used where they are */
+    int64_t a_row;       /* how far apart rows of a are then */
     float *a, *b, *sums; /* workspace */
 } block;
 
@@ -303,27 +343,58 @@ static const uint8_t *panel_of(const block *self, int64_t panel, int64_t k, int6
     return (const uint8_t *)mm->b->data + element * matmul_kind_bytes(self->kind);
 }
 
+/* Rows `first` on of this block of a, as `tiles` want them. */
+static const float *rows_of(const block *self, int64_t first, int64_t k, int64_t depth) {
+    const matmul *mm = self->mm;
+    if (!is_direct(mm)) return self->a + first * depth;
+    if (self->is_copied) return self->a + first * self->a_row;
+    return (const float *)mm->a->data + self->at.a + (self->m + first) * mm->a_m + k;
+}
+
+/* Tile `index` of `count` fetches its piece of what comes next. */
+static void fetch(matmul_sums *c, matmul_kind kind, const uint8_t *next, int64_t depth,
+                  int64_t index, int64_t count) {
+    c->next_step = MATMUL_COLUMNS * matmul_kind_bytes(kind) / count;
+    c->next = next + index * depth * c->next_step;
+}
+
+/* After the last panel comes the first one of the next block of k, or of the next block of rows. */
+static const uint8_t *next_panel(const block *self, int64_t panel, int64_t k, int64_t depth) {
+    if (panel + 1 < self->panels) return panel_of(self, panel + 1, k, depth);
+    return panel_of(self, 0, k + depth < self->mm->k ? k + depth : 0, depth);
+}
+
 static void run_panel(const block *self, int64_t panel, int64_t k, int64_t depth) {
     const matmul *mm = self->mm;
     const uint8_t *b = panel_of(self, panel, k, depth);
+    const uint8_t *next = next_panel(self, panel, k, depth);
     bool is_first = k == 0, is_last = k + depth >= mm->k;
+    int64_t n = (self->first_panel + panel) * MATMUL_COLUMNS;
+    bool is_bare = is_last && mm->is_bare && mm->n - n >= MATMUL_COLUMNS;
     float here[MATMUL_ROWS * MATMUL_COLUMNS];
     for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
         rows = tile_rows(&self->tiles, t);
-        float *c = is_first && is_last
-                       ? here
-                       : self->sums + (panel * self->tiles.rows + first) * MATMUL_COLUMNS;
-        matmul_tile_fn tile = tiles[self->kind][rows];
-        if (is_direct(mm)) {
-            int64_t from = self->at.a + (self->m + first) * mm->a_m + k;
-            tile((const float *)mm->a->data + from, mm->a_m, 1, b, depth, c, is_first);
-        } else {
-            tile(self->a + first * depth, 1, rows, b, depth, c, is_first);
+        float *sums = is_first && is_last
+                          ? here
+                          : self->sums + (panel * self->tiles.rows + first) * MATMUL_COLUMNS;
+        matmul_sums c = {is_first ? NULL : sums, sums, MATMUL_COLUMNS, MATMUL_COLUMNS, NULL, 0};
+        if (is_bare) {
+            c.to_row = mm->out_m;
+            c.to = (float *)mm->out->data + self->at.out + (self->m + first) * mm->out_m + n;
         }
-        if (!is_last) continue;
-        store_tile(mm, &self->at, self->m + first, (self->first_panel + panel) * MATMUL_COLUMNS,
-                   rows, c);
+        fetch(&c, self->kind, next, depth, t, self->tiles.count);
+        tiles[self->kind][rows](rows_of(self, first, k, depth), is_direct(mm) ? self->a_row : 1,
+                                is_direct(mm) ? 1 : rows, b, depth, &c);
+        if (is_last && !is_bare) store_tile(mm, &self->at, self->m + first, n, rows, sums);
     }
+}
+
+/* Rows of a side by side. */
+static void copy_a(const block *self, int64_t k, int64_t depth) {
+    const matmul *mm = self->mm;
+    const float *from = (const float *)mm->a->data + self->at.a + self->m * mm->a_m + k;
+    for (int64_t i = 0; i < self->tiles.rows; i++)
+        memcpy(self->a + i * self->a_row, from + i * mm->a_m, (size_t)depth * sizeof *from);
 }
 
 static void run_block(block *self) {
@@ -331,7 +402,12 @@ static void run_block(block *self) {
     for (int64_t d = 0; d < self->by->depth_blocks; d++) {
         int64_t k = depth_start(mm, self->by->depth_blocks, d);
         int64_t depth = depth_start(mm, self->by->depth_blocks, d + 1) - k;
-        if (!is_direct(mm)) pack_a(mm, self->at.a, self->m, self->tiles, k, depth, self->a);
+        self->a_row = self->is_copied ? matmul_up(depth, 16) * 16 + 16 : mm->a_m;
+        if (!is_direct(mm)) {
+            pack_a(mm, self->at.a, self->m, self->tiles, k, depth, self->a);
+        } else if (self->is_copied) {
+            copy_a(self, k, depth);
+        }
         for (int64_t p = 0; p < self->panels && !is_packed(mm); p++) {
             int64_t n = (self->first_panel + p) * MATMUL_COLUMNS;
             pack_b_panel(mm, self->at.b, n, matmul_least(mm->n - n, MATMUL_COLUMNS), k, depth,
@@ -346,18 +422,56 @@ static void run_block(block *self) {
 static void run_thin(const block *self) {
     const matmul *mm = self->mm;
     float sums[THIN_ROWS * MATMUL_COLUMNS];
-    int64_t depth_blocks = self->tiles.count == 1 ? 1 : self->by->depth_blocks;
-    for (int64_t d = 0; d < depth_blocks; d++) {
-        int64_t k = part_start(mm->k, depth_blocks, d);
-        int64_t depth = part_start(mm->k, depth_blocks, d + 1) - k;
+    for (int64_t d = 0; d < self->by->depth_blocks; d++) {
+        int64_t k = part_start(mm->k, self->by->depth_blocks, d);
+        int64_t depth = part_start(mm->k, self->by->depth_blocks, d + 1) - k;
         const uint8_t *b = panel_of(self, 0, k, depth);
+        const uint8_t *next = panel_of(self, 0, k + depth, depth);
         for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
             rows = tile_rows(&self->tiles, t);
             const float *a = (const float *)mm->a->data + self->at.a + first * mm->a_m + k;
-            tiles[self->kind][rows](a, mm->a_m, 1, b, depth, sums + first * MATMUL_COLUMNS, d == 0);
+            float *to = sums + first * MATMUL_COLUMNS;
+            matmul_sums c = {d == 0 ? NULL : to, to, MATMUL_COLUMNS, MATMUL_COLUMNS, NULL, 0};
+            fetch(&c, self->kind, next, depth, t, self->tiles.count);
+            tiles[self->kind][rows](a, mm->a_m, 1, b, depth, &c);
         }
     }
     store_tile(mm, &self->at, 0, self->first_panel * MATMUL_COLUMNS, mm->m, sums);
+}
+
+/* A row of a as f32. */
+static void read_row(const matmul *mm, int64_t at, float *to) {
+    const uint16_t *from = (const uint16_t *)mm->a->data + at;
+    int64_t i = 0;
+    if (mm->a_k == 1 && mm->a->dtype == RLX_DTYPE_F16) {
+        for (; i + VF <= mm->k; i += VF)
+            vf_store(to + i, vf_of_f16(vh_load(from + i)));
+    } else if (mm->a_k == 1 && mm->a->dtype == RLX_DTYPE_BF16) {
+        for (; i + VF <= mm->k; i += VF)
+            vf_store(to + i, vf_of_bf16(vh_load(from + i)));
+    }
+    rlx_ref_read_f32(mm->a, at + i * mm->a_k, mm->a_k, mm->k - i, to + i);
+}
+
+/* Several panels for one to three rows of a. */
+static void run_few(const block *self) {
+    const matmul *mm = self->mm;
+    float sums[FEW_ROWS * FEW_PANELS * MATMUL_COLUMNS];
+    const float *a = (const float *)mm->a->data + self->at.a;
+    int64_t a_row = is_direct(mm) ? mm->a_m : matmul_up(mm->k, 16) * 16;
+    for (int64_t i = 0; i < mm->m && !is_direct(mm); i++)
+        read_row(mm, self->at.a + i * mm->a_m, self->a + i * a_row);
+    if (!is_direct(mm)) a = self->a;
+    int64_t apart = mm->k * MATMUL_COLUMNS * matmul_kind_bytes(self->kind);
+    for (int64_t p = 0, count; p < self->panels; p += count) {
+        const few_fn *of = fews[self->kind][mm->m - 1];
+        for (count = FEW_PANELS; of[count] == NULL || count > self->panels - p;)
+            count--;
+        of[count](a, a_row, panel_of(self, p, 0, 0), apart, mm->k, sums);
+        for (int64_t i = 0; i < count; i++)
+            store_tile(mm, &self->at, 0, (self->first_panel + p + i) * MATMUL_COLUMNS, mm->m,
+                       sums + i * mm->m * MATMUL_COLUMNS);
+    }
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -376,11 +490,14 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         self.first_panel = part_start(panels, by.column_blocks, column);
         self.panels = part_start(panels, by.column_blocks, column + 1) - self.first_panel;
         self.tiles = tiling_of(part_start(mm.m, by.row_blocks, row + 1) - self.m);
+        self.is_copied = is_copied(&mm, &by);
+        self.a = workspace, self.b = workspace + at.b, self.sums = workspace + at.sums;
         if (by.is_thin) {
-            run_thin(&self);
+            self.first_panel = column * by.panels;
+            self.panels = matmul_least(by.panels, panels - self.first_panel);
+            (mm.m <= FEW_ROWS ? run_few : run_thin)(&self);
             continue;
         }
-        self.a = workspace, self.b = workspace + at.b, self.sums = workspace + at.sums;
         run_block(&self);
     }
 }

@@ -19,18 +19,31 @@ VEC_INLINE vf matmul_load(matmul_kind kind, const uint8_t *from) {
     return vf_load((const float *)(const void *)from);
 }
 
-/* c (+)= a b over `depth` steps of k. Element (i, k) of a is at a[i * row + k * step]; b is
- * [depth][MATMUL_COLUMNS], c [rows][MATMUL_COLUMNS]. */
+/* Where a tile's sums come from and go to, rows `from_row` and `to_row` apart (from NULL: zeros),
+ * and what is fetched on the way. */
+typedef struct matmul_sums {
+    const float *from;
+    float *to;
+    int64_t from_row, to_row;
+    /* What comes next: every step of k asks for the byte `next_step` further on. */
+    const uint8_t *next;
+    int64_t next_step;
+} matmul_sums;
+
+/* sums + a b over `depth` steps of k. Element (i, k) of a is at a[i * row + k * step]; b is
+ * [depth][MATMUL_COLUMNS]. */
 typedef void (*matmul_tile_fn)(const float *a, int64_t row, int64_t step, const uint8_t *b,
-                               int64_t depth, float *c, bool is_first);
+                               int64_t depth, const matmul_sums *c);
 
 /* `rows` and `kind` are constants at the call. Rows of a are reached from every third one, which
  * fits the addresses of x86: base, base + row, base + 2 row. */
 VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t row, int64_t step,
-                            const uint8_t *b, int64_t depth, float *c, bool is_first) {
+                            const uint8_t *b, int64_t depth, const matmul_sums *c) {
     const int64_t half = VF * matmul_kind_bytes(kind);
     vf x[MATMUL_ROWS][2];
     const char *third[(MATMUL_ROWS + 2) / 3];
+    const uint8_t *next = c->next;
+    const int64_t next_step = c->next_step;
 #pragma GCC unroll 4
     for (int i = 0; i < (rows + 2) / 3; i++)
         third[i] = (const char *)(a + 3 * i * row);
@@ -39,17 +52,18 @@ VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t 
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
         x[i][0] = x[i][1] = (vf){0};
-    if (!is_first) {
+    if (c->from != NULL) {
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
-            x[i][0] = vf_load(c + i * MATMUL_COLUMNS);
-            x[i][1] = vf_load(c + i * MATMUL_COLUMNS + VF);
+            x[i][0] = vf_load(c->from + i * c->from_row);
+            x[i][1] = vf_load(c->from + i * c->from_row + VF);
         }
     }
 #pragma GCC unroll 4
     for (int64_t k = 0; k < depth; k++) {
         vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
-        __builtin_prefetch(b + 16 * half);
+        __builtin_prefetch(next);
+        next += next_step;
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
             vf s = vf_set(*(const float *)(const void *)(third[i / 3] + i % 3 * row));
@@ -63,67 +77,64 @@ VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t 
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
-        vf_store(c + i * MATMUL_COLUMNS, x[i][0]);
-        vf_store(c + i * MATMUL_COLUMNS + VF, x[i][1]);
+        vf_store(c->to + i * c->to_row, x[i][0]);
+        vf_store(c->to + i * c->to_row + VF, x[i][1]);
     }
 }
 
-/* The same for one to three rows, which are too few sums to keep the multiply-adds busy: k is taken
- * in turns by `turns` sums each, which are added up at the end in the order of the turns. */
-VEC_INLINE void matmul_few(int rows, int turns, matmul_kind kind, const float *a, int64_t row,
-                           int64_t step, const uint8_t *b, int64_t depth, float *c, bool is_first) {
+/* The same for one to three rows of all of k. One panel has too few sums to keep the multiply-adds
+ * busy, and one stream of memory is slower than several: `panels` of them, `apart` bytes from each
+ * other, go side by side. Where there is one panel only, k is taken in turns by `turns` sums each,
+ * which are added up at the end in the order of the turns. */
+VEC_INLINE void matmul_few(int rows, int panels, int turns, matmul_kind kind, const float *a,
+                           int64_t row, const uint8_t *b, int64_t apart, int64_t depth, float *to) {
     const int64_t half = VF * matmul_kind_bytes(kind);
-    const char *at = (const char *)a;
-    vf x[4][3][2];
-    row *= (int64_t)sizeof *a, step *= (int64_t)sizeof *a;
+    vf x[4][3][2]; /* [turn or panel][row] */
+    const int sets = panels > 1 ? panels : turns;
     int64_t k = 0;
 #pragma GCC unroll 4
-    for (int t = 0; t < turns; t++)
+    for (int t = 0; t < sets; t++)
 #pragma GCC unroll 3
         for (int i = 0; i < rows; i++)
             x[t][i][0] = x[t][i][1] = (vf){0};
-    if (!is_first) {
-#pragma GCC unroll 3
-        for (int i = 0; i < rows; i++) {
-            x[0][i][0] = vf_load(c + i * MATMUL_COLUMNS);
-            x[0][i][1] = vf_load(c + i * MATMUL_COLUMNS + VF);
-        }
-    }
     for (; k + turns <= depth; k += turns) {
 #pragma GCC unroll 4
-        for (int t = 0; t < turns; t++) {
-            vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
-            __builtin_prefetch(b + 64 * half);
+        for (int t = 0; t < sets; t++) {
+            const uint8_t *at = panels > 1 ? b + t * apart : b + t * 2 * half;
+            vf b0 = matmul_load(kind, at), b1 = matmul_load(kind, at + half);
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i++) {
-                vf s = vf_set(*(const float *)(const void *)(at + i * row));
+                vf s = vf_set(a[i * row + (panels > 1 ? k : k + t)]);
                 x[t][i][0] = vf_fma(s, b0, x[t][i][0]);
                 x[t][i][1] = vf_fma(s, b1, x[t][i][1]);
             }
-            at += step;
-            b += 2 * half;
         }
+        b += turns * 2 * half;
     }
     for (; k < depth; k++) {
         vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
 #pragma GCC unroll 3
         for (int i = 0; i < rows; i++) {
-            vf s = vf_set(*(const float *)(const void *)(at + i * row));
+            vf s = vf_set(a[i * row + k]);
             x[0][i][0] = vf_fma(s, b0, x[0][i][0]);
             x[0][i][1] = vf_fma(s, b1, x[0][i][1]);
         }
-        at += step;
         b += 2 * half;
     }
 #pragma GCC unroll 3
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
-        for (int t = 1; t < turns; t++) {
-            x[0][i][0] += x[t][i][0];
-            x[0][i][1] += x[t][i][1];
+        for (int t = 0; t < sets; t++) {
+            if (panels == 1 && t > 0) {
+                x[0][i][0] += x[t][i][0];
+                x[0][i][1] += x[t][i][1];
+            }
         }
-        vf_store(c + i * MATMUL_COLUMNS, x[0][i][0]);
-        vf_store(c + i * MATMUL_COLUMNS + VF, x[0][i][1]);
+#pragma GCC unroll 4
+        for (int p = 0; p < panels; p++) {
+            vf_store(to + (p * rows + i) * MATMUL_COLUMNS, x[p][i][0]);
+            vf_store(to + (p * rows + i) * MATMUL_COLUMNS + VF, x[p][i][1]);
+        }
     }
 }
 
