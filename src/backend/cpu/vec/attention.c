@@ -24,11 +24,33 @@ typedef struct block {
     float *key_room, *value_room;
 } block;
 
+/* Scaled queries in groups of 8 rows, or of 4 where there are no more, vectors along the depth of
+ * all rows of a group side by side. */
+static void pack_along(block *self) {
+    const rlx_attention *at = self->at;
+    int64_t stride = at->q->strides[3];
+    float part[VF];
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        int64_t group = along_group(self->row_count, r), first = r / group * group;
+        float *to = self->queries + first * at->depth + (r - first) * VF;
+        for (int64_t d = 0; d < at->depth; d += VF, to += group * VF) {
+            if (r < self->row_count)
+                rlx_ref_read_f32(at->q, self->rows[r].q + d * stride, stride, VF, part);
+            for (int64_t i = 0; i < VF; i++)
+                to[i] = r < self->row_count ? part[i] * (float)at->scale : 0;
+        }
+    }
+}
+
 /* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
 static void pack_queries(block *self) {
     const rlx_attention *at = self->at;
     int64_t panel = self->tiles->panel;
     float part[TILE_KEYS];
+    if (self->tiles->is_along) {
+        pack_along(self);
+        return;
+    }
     for (int64_t r = 0; r < self->tiles->rows; r++) {
         float *to = self->queries + r / panel * panel * at->depth + r % panel;
         for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
@@ -170,20 +192,6 @@ static void rescale(const block *self, int64_t first_row, int64_t row_count) {
     }
 }
 
-/* What the next tile needs, brought near while this one is computed: `part` of `parts`. */
-static void fetch_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t end,
-                        int64_t part, int64_t parts) {
-    int64_t size = rlx_dtype_block_bytes(tensor->dtype), length = tensor->dims[3] * size;
-    int64_t count = rlx_ref_least(TILE_KEYS, end - first);
-    if (tensor->strides[3] != 1) return;
-    for (int64_t t = count * part / parts; t < count * (part + 1) / parts; t++) {
-        const char *row =
-            (const char *)tensor->data + (base + (first + t) * tensor->strides[2]) * size;
-        for (int64_t i = 0; i < length; i += 64)
-            __builtin_prefetch(row + i);
-    }
-}
-
 /* A tile in memory: keys [first, first + count) of one head. */
 typedef struct tile {
     int64_t first, count;
@@ -210,8 +218,8 @@ static tile make_tile(const block *self, int64_t first, int64_t count) {
     return now;
 }
 
-/* The scores of one panel of few rows, while the keys of the next tile come. Keys become f32 as
- * many at a time as a register block takes. */
+/* Keys of few rows that are not used where they are become f32 as many at a time as a register
+ * block takes. */
 static void make_few_scores(const block *self, const tile *now, int64_t seen) {
     const rlx_attention *at = self->at;
     int64_t panel = self->tiles->panel, stride;
@@ -219,23 +227,38 @@ static void make_few_scores(const block *self, const tile *now, int64_t seen) {
         int64_t count = rlx_ref_least(12, seen - t);
         const float *keys = tile_of(at->k, self->tiles->k_in_place, now->k_base, now->first + t,
                                     count, at->depth, self->key_room, &stride);
-        fetch_ahead(at->k, now->k_base, now->first + TILE_KEYS, at->keys, t / 12, TILE_KEYS / 12);
         make_scores(keys, stride, self->queries, at->depth, count, panel, self->scores + t * panel);
     }
 }
 
-/* The same for values, one vector of columns after the other. */
+/* Keys where they are; those of the next tile come meanwhile. */
+static void make_along_scores(const block *self, const tile *now, int64_t seen) {
+    const rlx_attention *at = self->at;
+    int64_t stride = at->k->strides[2], size = rlx_dtype_block_bytes(at->k->dtype);
+    const char *keys = (const char *)at->k->data + (now->k_base + now->first * stride) * size;
+    ahead next = {keys + TILE_KEYS * stride * size, stride * size};
+    (size == 4                       ? along_scores_f32
+     : at->k->dtype == RLX_DTYPE_F16 ? along_scores_f16
+                                     : along_scores_bf16)(keys, stride, self->queries, at->depth,
+                                                          self->row_count, seen, self->tiles->panel,
+                                                          self->scores, next);
+}
+
+/* 16-bit values where they are, in columns of two or three vectors; those of the next tile come
+ * meanwhile. */
 static void add_few_values(const block *self, const tile *now, int64_t seen) {
     const rlx_attention *at = self->at;
     const tiling *tiles = self->tiles;
-    const uint16_t *values =
-        (const uint16_t *)at->v->data + now->v_base + now->first * at->v->strides[2];
-    for (int64_t i = 0; i < tiles->padded_width; i += VF) {
-        fetch_ahead(at->v, now->v_base, now->first + TILE_KEYS, at->keys, i / VF,
-                    tiles->padded_width / VF);
-        (tiles->kind == VALUES_F16 ? value_column_f16 : value_column_bf16)(
-            self->scores, tiles->panel, self->row_count, values + i, at->v->strides[2], seen,
-            self->sums + i, tiles->padded_width);
+    int64_t stride = at->v->strides[2], vectors = tiles->padded_width / VF;
+    int64_t parts = (vectors + 2) / 3, fours = (self->row_count + 3) / 4;
+    const uint16_t *values = (const uint16_t *)at->v->data + now->v_base + now->first * stride;
+    ahead next = {(const char *)(values + TILE_KEYS * stride), 2 * stride / (parts * fours)};
+    for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
+        n = (vectors - j + parts - part - 1) / (parts - part);
+        (tiles->kind == VALUES_F16 ? short_values_f16 : short_values_bf16)(
+            self->scores, tiles->panel, self->row_count, values + j * VF, stride, seen,
+            self->sums + j * VF, tiles->padded_width, n, next);
+        next.at += fours * seen * next.step;
     }
 }
 
@@ -343,7 +366,9 @@ static void do_panel(const block *self, tile *now, int64_t r) {
     sight sees = sight_of(self->rows + r, row_count);
     int64_t seen = rlx_ref_least(now->count, sees.end - now->first);
     if (seen <= 0 || sees.first >= now->first + now->count) return;
-    if (tiles->is_short) {
+    if (tiles->is_along) {
+        make_along_scores(self, now, seen);
+    } else if (tiles->is_short) {
         make_few_scores(self, now, seen);
     } else {
         make_scores(now->keys, now->k_stride, self->queries + r * at->depth, at->depth, seen, panel,
@@ -424,6 +449,7 @@ static tiling make_tiling(const rlx_attention *at) {
     tiles.k_in_place = k_lies && key_kind == VALUES_F32;
     tiles.v_in_place = v_lies && kind == VALUES_F32 && at->width % VF == 0;
     tiles.is_short = at->row_count <= tiles.panel;
+    tiles.is_along = tiles.is_short && tiles.panel > 1 && k_lies && at->depth % VF == 0;
     if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
     return tiles;
 }

@@ -25,6 +25,7 @@ typedef struct tiling {
     int64_t padded_width;        /* Dv in whole vectors */
     bool k_in_place, v_in_place; /* the rows can be used as they lie */
     bool is_short;               /* one panel: memory is the limit */
+    bool is_along;               /* and its scores are sums along the depth: see line_block */
     value_kind kind;             /* other than f32: decoded where they are used */
 } tiling;
 
@@ -152,36 +153,118 @@ VEC_INLINE vf value_load(const void *v, int64_t at, const value_kind kind) {
     return vf_load((const float *)v + at);
 }
 
-/* One vector of columns for mr rows: each value is decoded as it comes, and only once for 8 rows.
+/* What a loop over keys asks for on its way: a byte every step of it. */
+typedef struct ahead {
+    const char *at;
+    int64_t step;
+} ahead;
+
+/* sums[mr][nr vectors] += weights[count][panel] v[count][nr vectors], values decoded as they come.
  */
-VEC_INLINE void column_block(const float *weights, int64_t panel, const void *v, int64_t stride,
-                             int64_t count, float *sums, int64_t width, const int mr,
-                             const value_kind kind) {
-    vf sum[8];
+VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, int64_t stride,
+                            int64_t count, float *sums, int64_t width, ahead next, const int mr,
+                            const int nr, const value_kind kind) {
+    vf sum[4][3];
     for (int i = 0; i < mr; i++)
-        sum[i] = vf_load(sums + i * width);
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = vf_load(sums + i * width + j * VF);
     for (int64_t t = 0, at = 0; t < count; t++, weights += panel, at += stride) {
-        vf value = value_load(v, at, kind);
-        for (int i = 0; i < mr; i++)
-            sum[i] = vf_fma(vf_set(weights[i]), value, sum[i]);
+        vf value[3];
+        __builtin_prefetch(next.at);
+        next.at += next.step;
+        for (int j = 0; j < nr; j++)
+            value[j] = value_load(v, at + j * VF, kind);
+        for (int i = 0; i < mr; i++) {
+            vf weight = vf_set(weights[i]);
+            for (int j = 0; j < nr; j++)
+                vf_add_product(&sum[i][j], weight, value[j]);
+        }
     }
     for (int i = 0; i < mr; i++)
-        vf_store(sums + i * width, sum[i]);
+        for (int j = 0; j < nr; j++)
+            vf_store(sums + i * width + j * VF, sum[i][j]);
 }
 
-#define VALUE_COLUMN(name, kind)                                                                  \
-    VEC_OUTLINE void name(const float *weights, int64_t panel, int64_t rows, const void *v,       \
-                          int64_t stride, int64_t count, float *sums, int64_t width) {            \
-        int64_t r = 0;                                                                            \
-        for (; r + 8 <= rows; r += 8)                                                             \
-            column_block(weights + r, panel, v, stride, count, sums + r * width, width, 8, kind); \
-        for (; r + 4 <= rows; r += 4)                                                             \
-            column_block(weights + r, panel, v, stride, count, sums + r * width, width, 4, kind); \
-        for (; r < rows; r++)                                                                     \
-            column_block(weights + r, panel, v, stride, count, sums + r * width, width, 1, kind); \
+/* All rows of a panel, by fours, and nr vectors of columns. */
+VEC_INLINE void short_columns(const float *weights, int64_t panel, int64_t rows, const void *v,
+                              int64_t stride, int64_t count, float *sums, int64_t width, ahead next,
+                              const int nr, const value_kind kind) {
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, next.at += count * next.step)
+        short_block(weights + r, panel, v, stride, count, sums + r * width, width, next, 4, nr,
+                    kind);
+    for (; r < rows; r++, next.at += count * next.step)
+        short_block(weights + r, panel, v, stride, count, sums + r * width, width, next, 1, nr,
+                    kind);
+}
+
+#define SHORT_VALUES(name, kind)                                                                 \
+    VEC_OUTLINE void name(const float *weights, int64_t panel, int64_t rows, const void *v,      \
+                          int64_t stride, int64_t count, float *sums, int64_t width, int64_t nr, \
+                          ahead next) {                                                          \
+        if (nr == 3) {                                                                           \
+            short_columns(weights, panel, rows, v, stride, count, sums, width, next, 3, kind);   \
+        } else if (nr == 2) {                                                                    \
+            short_columns(weights, panel, rows, v, stride, count, sums, width, next, 2, kind);   \
+        } else {                                                                                 \
+            short_columns(weights, panel, rows, v, stride, count, sums, width, next, 1, kind);   \
+        }                                                                                        \
     }
-VALUE_COLUMN(value_column_f16, VALUES_F16)
-VALUE_COLUMN(value_column_bf16, VALUES_BF16)
+SHORT_VALUES(short_values_f16, VALUES_F16)
+SHORT_VALUES(short_values_bf16, VALUES_BF16)
+
+/* scores[count][panel], of which mr rows: keys are vectors along the depth and are decoded as they
+ * come, once for mr rows of queries q[depth / VF][mr][VF]. mr is 8 with one key at a time or 4 with
+ * two. */
+VEC_INLINE void along_block(const void *k, int64_t stride, const float *q, int64_t depth,
+                            int64_t count, int64_t panel, float *out, ahead next, const int mr,
+                            const value_kind kind) {
+    const int keys = 8 / mr;
+    for (int64_t t = 0, at = 0; t < count; t += keys, at += keys * stride, out += keys * panel) {
+        const float *query = q;
+        float both[8];
+        vf sum[8];
+        int64_t second = mr == 4 && t + 1 < count ? stride : 0; /* past the end: the last again */
+        for (int i = 0; i < 8; i++)
+            sum[i] = (vf){0};
+        for (int i = 0; i < keys; i++, next.at += next.step) {
+            __builtin_prefetch(next.at);
+            __builtin_prefetch(next.at + 64);
+        }
+        for (int64_t d = 0; d < depth; d += VF, query += mr * VF) {
+            vf key = value_load(k, at + d, kind), other = key;
+            if (mr == 4) other = value_load(k, at + second + d, kind);
+            for (int i = 0; i < 8; i++)
+                sum[i] =
+                    vf_fma(mr == 4 && i >= 4 ? other : key, vf_load(query + i % mr * VF), sum[i]);
+        }
+        if (mr == 8) {
+            sum_eight(sum, out);
+        } else {
+            sum_eight(sum, both);
+            memcpy(out, both, 4 * sizeof *out);
+            if (second != 0) memcpy(out + panel, both + 4, 4 * sizeof *out);
+        }
+    }
+}
+
+/* Rows in the group of row r: eights, then fours. */
+VEC_INLINE int64_t along_group(int64_t rows, int64_t r) {
+    return r / 8 * 8 + 4 < rows ? 8 : 4;
+}
+
+#define ALONG_SCORES(name, kind)                                                                \
+    VEC_OUTLINE void name(const void *k, int64_t stride, const float *q, int64_t depth,         \
+                          int64_t rows, int64_t count, int64_t panel, float *out, ahead next) { \
+        int64_t r = 0;                                                                          \
+        for (; r + 4 < rows; r += 8)                                                            \
+            along_block(k, stride, q + r * depth, depth, count, panel, out + r, next, 8, kind); \
+        for (; r < rows; r += 4)                                                                \
+            along_block(k, stride, q + r * depth, depth, count, panel, out + r, next, 4, kind); \
+    }
+ALONG_SCORES(along_scores_f32, VALUES_F32)
+ALONG_SCORES(along_scores_f16, VALUES_F16)
+ALONG_SCORES(along_scores_bf16, VALUES_BF16)
 
 /* One row alone (panel 1): keys are vectors along the depth, scores lie side by side. */
 VEC_INLINE vf value_load_n(const void *v, int64_t at, int64_t n, const value_kind kind) {

@@ -23,7 +23,25 @@ VEC_INLINE void sum_four(const vf *x, float *out) {
     __m256 c = _mm256_hadd_ps(a, b);
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(c), _mm256_extractf128_ps(c, 1)));
 }
+/* The same of eight vectors. */
+VEC_INLINE void sum_eight(const vf *x, float *out) {
+    __m256 c[4], d[2];
+    for (int i = 0; i < 4; i++) {
+        __m256 a = fold(x[i]), b = fold(x[i + 4]);
+        c[i] = _mm256_add_ps(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
+    }
+    for (int i = 0; i < 2; i++) {
+        __m256 a = c[2 * i], b = c[2 * i + 1];
+        d[i] = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+    }
+    _mm256_storeu_ps(out, _mm256_add_ps(_mm256_shuffle_ps(d[0], d[1], 0x88),
+                                        _mm256_shuffle_ps(d[0], d[1], 0xdd)));
+}
 #else
+VEC_INLINE void sum_eight(const vf *x, float *out) {
+    for (int i = 0; i < 8; i++)
+        out[i] = vf_sum(x[i]);
+}
 VEC_INLINE void sum_four(const vf *x, float *out) {
     for (int i = 0; i < 4; i++)
         out[i] = vf_sum(x[i]);
