@@ -59,7 +59,7 @@ VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t 
             x[i][1] = vf_load(c->from + i * c->from_row + VF);
         }
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 2
     for (int64_t k = 0; k < depth; k++) {
         vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
         __builtin_prefetch(next);
