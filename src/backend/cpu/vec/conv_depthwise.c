@@ -24,6 +24,20 @@ typedef struct depthwise_tile {
 #define EACH_POSITION(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
 /* clang-format on */
 
+/* The end of `count` positions: residual and activation. */
+static __attribute__((noinline)) void store_sums(const depthwise_tile *tile, const vf *sums,
+                                                 int count) {
+    const conv_view *view = tile->view;
+    const rlx_activation activation = view->activation;
+    const float *residual = tile->residual;
+    float *y = tile->y;
+    for (int p = 0; p < count; p++, y += view->y.column) {
+        vf sum = sums[p];
+        if (residual != NULL) sum += vf_load(residual + p * view->residual.column);
+        vf_store(y, vf_activation(&activation, sum));
+    }
+}
+
 /* Positions whose taps all lie in the input, so many that sums stay in registers. `step` is a
  * constant where it can be: addresses are then parts of the instructions. */
 VEC_INLINE void run_tile(const depthwise_tile *tile, const int P, const int64_t step) {
@@ -43,13 +57,8 @@ VEC_INLINE void run_tile(const depthwise_tile *tile, const int P, const int64_t 
 #undef ADD
         }
     }
-#define STORE(p)                                                                                 \
-    if (P > p) {                                                                                 \
-        if (tile->residual != NULL) s##p += vf_load(tile->residual + p * view->residual.column); \
-        vf_store(tile->y + p * view->y.column, vf_activation(&view->activation, s##p));          \
-    }
-    EACH_POSITION(STORE)
-#undef STORE
+    vf sums[TILE] = {s0, s1, s2, s3, s4, s5, s6, s7};
+    store_sums(tile, sums, P);
 }
 
 /* One position, wherever its taps lie. */

@@ -97,7 +97,7 @@ VEC_INLINE void row_sums(rlx_dtype dtype, row r, float shift, float *sum, float 
     vf s[LANES] = {{0}}, q[LANES] = {{0}};
     int64_t i = 0;
     for (; i + LANES * VF <= r.n; i += LANES * VF) {
-        for (int k = 0; k < LANES; k++) {
+        VEC_UNROLLED for (int k = 0; k < LANES; k++) {
             vf x = row_get(dtype, &r, i + k * VF, VF) - shift;
             s[k] += x;
             q[k] = vf_fma(x, x, q[k]);

@@ -171,8 +171,8 @@ VEC_INLINE float extreme_all(rlx_dtype dtype, rlx_op op, const reduction *red, i
         int64_t offset = base + vec_index_at(&red->reduced, run), i = 0;
         const void *x = vec_at(red->x, vec_bytes(dtype), offset);
         for (; i + 4 * VF <= red->length; i += 4 * VF) {
-            for (int k = 0; k < 4; k++)
-                best[k] = join_extreme(op, best[k], vec_get(dtype, x, i + k * VF));
+            VEC_UNROLLED for (int k = 0; k < 4; k++) best[k] =
+                join_extreme(op, best[k], vec_get(dtype, x, i + k * VF));
         }
         for (; i < red->length; i += VF) {
             int64_t some = rlx_ref_least(VF, red->length - i);
@@ -218,6 +218,25 @@ VEC_INLINE void run_rows(rlx_dtype dtype, rlx_op op, const reduction *red, int64
     }
 }
 
+/* ROWS rows of a whole strip, one after the other to sums that are loaded and stored once. The rows
+ * to come are asked for: they are far apart. */
+enum { ROWS = 4, ROWS_AHEAD = 8 };
+VEC_INLINE void strip_rows(rlx_dtype dtype, rlx_op op, const char *x, int64_t step,
+                           vd sums[2 * STRIP / VF]) {
+    for (int64_t line = 0; line < STRIP * vec_bytes(dtype); line += 64) {
+        for (int r = 0; r < ROWS; r++)
+            __builtin_prefetch(x + (ROWS_AHEAD + r) * step + line);
+    }
+    VEC_ROLLED for (int k = 0; k < STRIP / VF; k++) {
+        vd a = sums[2 * k], b = sums[2 * k + 1], low, high;
+        VEC_UNROLLED for (int r = 0; r < ROWS; r++) {
+            widen(term(op, vec_get(dtype, x + r * step, k * VF)), &low, &high);
+            a = join_sum(op, a, low), b = join_sum(op, b, high);
+        }
+        sums[2 * k] = a, sums[2 * k + 1] = b;
+    }
+}
+
 /* One strip: `width` results side by side, at most STRIP. Lanes beyond the width are not used. */
 VEC_INLINE void strip_sums(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base,
                            int64_t width, vd sums[2 * STRIP / VF]) {
@@ -226,8 +245,12 @@ VEC_INLINE void strip_sums(rlx_dtype dtype, rlx_op op, const reduction *red, int
     for (int k = 0; k < 2 * STRIP / VF; k++)
         sums[k] = none;
     for (int64_t run = 0; run < red->count; run++) {
-        int64_t offset = base + vec_index_at(&red->reduced, run);
-        for (int64_t i = 0; i < red->length; i++) {
+        int64_t offset = base + vec_index_at(&red->reduced, run), i = 0;
+        for (; width == STRIP && i + ROWS <= red->length; i += ROWS) {
+            strip_rows(dtype, op, vec_at(red->x, vec_bytes(dtype), offset + i * red->stride),
+                       red->stride * vec_bytes(dtype), sums);
+        }
+        for (; i < red->length; i++) {
             const void *x = vec_at(red->x, vec_bytes(dtype), offset + i * red->stride);
             for (int k = 0; k < vectors; k++) {
                 int64_t left = width - k * VF;

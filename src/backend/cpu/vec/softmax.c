@@ -55,13 +55,13 @@ VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n,
     /* Two loops: instructions of one exponential wait for each other, and the processor looks only
      * so far ahead. */
     for (; i + GROUP * VF <= n; i += GROUP * VF) {
-        VEC_ROLLED for (int k = 0; k < GROUP; k++) {
+        VEC_UNROLLED for (int k = 0; k < GROUP; k++) {
             int64_t at = i + k * VF;
             exp_parts parts = exp_begin(vec_get(dtype, x, at) - most);
             r[k] = parts.r, scale[k] = parts.scale;
             __builtin_prefetch((const char *)x + (n + at) * vec_bytes(dtype)); /* the next row */
         }
-        VEC_ROLLED for (int k = 0; k < GROUP; k++) {
+        VEC_UNROLLED for (int k = 0; k < GROUP; k++) {
             vf e = exp_end(r[k], scale[k]);
             if (kept != NULL) vf_store(kept + i + k * VF, e);
             sum += e;
@@ -109,8 +109,12 @@ VEC_INLINE void row_again(rlx_dtype dtype, const void *x, void *y, int64_t n, fl
 }
 
 VEC_INLINE void row_log(rlx_dtype dtype, const void *x, void *y, int64_t n, float most,
-                        float log_sum) {
+                        float log_sum, bool streams) {
     int64_t i = 0;
+    for (; streams && i + 2 * VF <= n; i += 2 * VF) {
+        vf_stream((float *)y + i, vec_get(dtype, x, i) - most - log_sum);
+        vf_stream((float *)y + i + VF, vec_get(dtype, x, i + VF) - most - log_sum);
+    }
     for (; i + VF <= n; i += VF)
         vec_put(dtype, y, i, vec_get(dtype, x, i) - most - log_sum);
     if (i < n) vec_put_n(dtype, y, i, vec_get_n(dtype, x, i, n - i) - most - log_sum, n - i);
@@ -163,7 +167,8 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t b
         } else {
             float most = row_max(dtype, x, all.length);
             float sum = row_exp(dtype, x, NULL, all.length, most);
-            row_log(dtype, x, y, all.length, most, log_of(sum));
+            bool is_aligned = dtype == RLX_DTYPE_F32 && (uintptr_t)y % RLX_VEC_BYTES == 0;
+            row_log(dtype, x, y, all.length, most, log_of(sum), streams && is_aligned);
         }
     }
     if (streams) vec_stream_end();
@@ -195,23 +200,22 @@ VEC_INLINE void strip_put(rlx_dtype dtype, void *to, int64_t v, int64_t width, v
  * Exponentials are computed twice rather than kept: that is cheaper than a round through memory. */
 VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, int count, bool is_log) {
     vf most[STRIP / VF], sum[STRIP / VF], factor[STRIP / VF];
-    for (int k = 0; k < count; k++)
-        most[k] = vf_set(-INFINITY), sum[k] = (vf){0};
+    VEC_UNROLLED for (int k = 0; k < count; k++) most[k] = vf_set(-INFINITY), sum[k] = (vf){0};
     for (int64_t i = 0; i < s->length; i++) {
-        for (int k = 0; k < count; k++)
-            most[k] = vf_max(strip_get(dtype, s->x + i * s->x_step, v + k, s->width), most[k]);
+        VEC_UNROLLED for (int k = 0; k < count; k++) most[k] =
+            vf_max(strip_get(dtype, s->x + i * s->x_step, v + k, s->width), most[k]);
     }
     for (int64_t i = 0; i < s->length; i++) {
-        for (int k = 0; k < count; k++)
-            sum[k] += exp_biased(strip_get(dtype, s->x + i * s->x_step, v + k, s->width) - most[k]);
+        VEC_UNROLLED for (int k = 0; k < count; k++) sum[k] +=
+            exp_biased(strip_get(dtype, s->x + i * s->x_step, v + k, s->width) - most[k]);
     }
-    for (int k = 0; k < count; k++) {
+    VEC_UNROLLED for (int k = 0; k < count; k++) {
         factor[k] = 1.0f / sum[k];
         for (int lane = 0; is_log && lane < VF; lane++)
             sum[k][lane] = log_of(sum[k][lane]);
     }
     for (int64_t i = 0; i < s->length; i++) {
-        for (int k = 0; k < count; k++) {
+        VEC_UNROLLED for (int k = 0; k < count; k++) {
             vf x = strip_get(dtype, s->x + i * s->x_step, v + k, s->width) - most[k];
             strip_put(dtype, s->y + i * s->y_step, v + k, s->width,
                       is_log ? x - sum[k] : exp_biased(x) * factor[k]);
