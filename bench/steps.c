@@ -15,7 +15,7 @@ enum {
     TINY_STEPS = 1000,
     TINY_RUNS = 20, /* runs of a trial; the best counts */
     SHARED_STEPS = 100,
-    SHARED_ELEMENTS = 81920, /* a little more than what stays on one thread */
+    SHARED_ELEMENTS = 40960, /* a little more than what stays on one thread */
     CROWD_TRIALS = 9,
     CROWD_MS = 120
 };

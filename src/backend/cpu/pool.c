@@ -6,26 +6,45 @@
  * and waits until nobody is joined. So the job's fields change only while nobody can look at them,
  * and a worker that wakes up late finds the door closed and goes back to sleep.
  *
+ * Chunks lie in parts, one per thread. Everybody starts with the same part in every job, so that
+ * what a thread has written is still in its cache when the next job reads it, and helps the others
+ * when its own is done.
+ *
  * Crowding. When somebody else wants the processors too, a worker may be put aside in the middle of
- * a chunk, and everybody waits for it: two threads are then slower than one. A worker that let the
- * caller wait asks the system whether it was put aside; if so, the caller works alone for a while,
+ * a chunk, and everybody waits for it: two threads are then slower than one. A thread is put aside
+ * when its share of time is used up, so a worker that has run for a while leaves the job between
+ * two chunks, lets others run, and comes back with a fresh share; nobody waits for it meanwhile.
+ * When the others took their time, when a worker finds itself on the caller's processor, and when
+ * one that let the caller wait was put aside all the same, the caller works alone for a while,
  * twice as long each time that it happens again. Who does the work changes no bit. */
 #include "backend/cpu/pool.h"
 
 #include "base/thread.h"
 
+#include <sched.h>
+
 enum {
-    SPIN_NS = 20000,            /* how long a thread looks out before it sleeps */
-    ALONE_LEAST_NS = 2000000,   /* how long the caller works alone after the first crowding */
-    ALONE_MOST_NS = 128000000,  /* and at most */
-    SPINS_PER_LOOK = 32,        /* pauses between two looks at the clock */
-    CHUNK_COST = 32768,         /* elementary operations that make a chunk */
-    SHARE_COST = 2 * CHUNK_COST /* less than this stays on the caller */
+    SPIN_NS = 20000,           /* how long a thread looks out before it sleeps */
+    ALONE_LEAST_NS = 2000000,  /* how long the caller works alone after the first crowding */
+    ALONE_MOST_NS = 128000000, /* and at most */
+    FRESH_NS = 700000,         /* how long a worker works before it lets others run */
+    CROWDED_NS = 200000,       /* and how long they may take before that means something */
+    SPINS_PER_LOOK = 32,       /* pauses between two looks at the clock */
+    CHUNKS = 64,               /* of a large job, about */
+    LEAST_CHUNK_COST = 8192,   /* elementary operations that make a chunk at least */
+    MOST_CHUNK_COST = 32768,   /* and at most, where items are that small */
+    SHARE_COST = 32768         /* less than this stays on the caller */
 };
 
 #define STATE_OPEN    (1u << 31)
 #define STATE_WAITING (1u << 30) /* the caller sleeps until the last worker leaves */
 #define STATE_JOINED  (STATE_WAITING - 1)
+
+/* Items [next, end) that nobody has claimed. On a cache line of its own. */
+typedef struct pool_part {
+    _Alignas(64) _Atomic int64_t next;
+    int64_t end;
+} pool_part;
 
 struct rlx_pool {
     rlx_allocator allocator;
@@ -42,30 +61,74 @@ struct rlx_pool {
 
     /* Written by the caller while nobody is joined. */
     rlx_pool_job job;
+    uint64_t serial;     /* of the job */
+    pool_part *parts;    /* owned; one per thread */
+    uint32_t part_count; /* of this job */
 
     _Alignas(64) _Atomic uint32_t state;
     _Atomic uint32_t numbers;           /* worker numbers handed out in this job */
-    _Alignas(64) _Atomic int64_t next;  /* first item that nobody has claimed */
     _Alignas(64) _Atomic uint32_t bell; /* +1 per job; workers sleep on it */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
-    _Atomic uint32_t crowded; /* a worker that was waited for had been put aside */
+    _Atomic int caller_cpu;   /* where the caller was when the job began */
+    _Atomic uint32_t crowded; /* somebody else wants a worker's processor */
 };
 
 /* True on a thread that is running chunks of some pool. */
 static _Thread_local bool is_inside;
 
-/* Claims and runs chunks until none is left. */
-static void run_chunks(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker) {
-    is_inside = true;
-    for (;;) {
-        int64_t begin = atomic_fetch_add_explicit(&pool->next, job->chunk, memory_order_relaxed);
-        int64_t end;
-        if (begin >= job->items) break;
-        end = job->items - begin < job->chunk ? job->items : begin + job->chunk;
-        job->run(job->context, worker, begin, end);
+/* A worker's own affairs. */
+typedef struct worker_state {
+    rlx_pool *pool;
+    uint64_t put_aside;   /* how often it had lost its processor when it last looked */
+    uint64_t fresh_until; /* it lets others run when this is over */
+    uint64_t serial;      /* of the job that `number` is of */
+    uint32_t number;
+} worker_state;
+
+static bool is_fresh(const worker_state *self) {
+    return self == NULL || rlx_now_ns() < self->fresh_until;
+}
+
+/* Cuts the items into parts of whole chunks. */
+static void open_parts(rlx_pool *pool, const rlx_pool_job *job, uint32_t count) {
+    int64_t chunks = (job->items - 1) / job->chunk + 1, begin = 0;
+    pool->part_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t end = i + 1 == count ? job->items : (chunks * (i + 1) / count) * job->chunk;
+        atomic_store_explicit(&pool->parts[i].next, begin, memory_order_relaxed);
+        pool->parts[i].end = begin = end;
     }
+}
+
+/* The next chunk for a worker, of its own part or of another; false: none is left. */
+static bool claim(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker, int64_t *out_begin,
+                  int64_t *out_end) {
+    for (uint32_t i = 0; i < pool->part_count; i++) {
+        pool_part *part = &pool->parts[(worker + i) % pool->part_count];
+        if (atomic_load_explicit(&part->next, memory_order_relaxed) >= part->end) continue;
+        int64_t begin = atomic_fetch_add_explicit(&part->next, job->chunk, memory_order_relaxed);
+        if (begin >= part->end) continue;
+        *out_begin = begin;
+        *out_end = part->end - begin < job->chunk ? part->end : begin + job->chunk;
+        return true;
+    }
+    return false;
+}
+
+/* Claims and runs chunks until none is left, or until `self` (NULL: the caller) is no longer fresh:
+ * false. */
+static bool run_chunks(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker,
+                       const worker_state *self) {
+    int64_t begin, end;
+    bool is_done = false;
+    is_inside = true;
+    do {
+        is_done = !claim(pool, job, worker, &begin, &end);
+        if (!is_done) job->run(job->context, worker, begin, end);
+    } while (!is_done && is_fresh(self));
     is_inside = false;
+    return is_done;
 }
 
 static bool join(rlx_pool *pool) {
@@ -79,13 +142,13 @@ static bool join(rlx_pool *pool) {
     return false;
 }
 
-/* `put_aside` is how often this thread had lost its processor when it last looked. */
-static void leave(rlx_pool *pool, uint64_t *put_aside) {
+static void leave(worker_state *self) {
+    rlx_pool *pool = self->pool;
     uint32_t before;
     if ((atomic_load_explicit(&pool->state, memory_order_relaxed) & STATE_WAITING) != 0) {
         uint64_t now = rlx_thread_put_aside();
-        if (now != *put_aside) atomic_store_explicit(&pool->crowded, 1, memory_order_relaxed);
-        *put_aside = now;
+        if (now != self->put_aside) atomic_store_explicit(&pool->crowded, 1, memory_order_relaxed);
+        self->put_aside = now;
     }
     before = atomic_fetch_sub_explicit(&pool->state, 1, memory_order_release);
     if ((before & STATE_JOINED) == 1 && (before & STATE_WAITING) != 0) {
@@ -93,16 +156,48 @@ static void leave(rlx_pool *pool, uint64_t *put_aside) {
     }
 }
 
-static void work(rlx_pool *pool, uint64_t *put_aside) {
-    uint32_t worker;
-    if (!join(pool)) return;
-    worker = atomic_fetch_add_explicit(&pool->numbers, 1, memory_order_relaxed);
-    if (worker < pool->job.workers) {
-        rlx_fp_mode saved = rlx_fp_mode_enter();
-        run_chunks(pool, &pool->job, worker);
-        rlx_fp_mode_leave(saved);
+/* Lets others run where this thread has run for long. It holds no chunk now. If that takes long,
+ * somebody wants this processor. */
+static void refresh(worker_state *self) {
+    if (is_fresh(self)) return;
+    uint64_t start = rlx_now_ns();
+    sched_yield();
+    uint64_t now = rlx_now_ns();
+    if (now - start > CROWDED_NS)
+        atomic_store_explicit(&self->pool->crowded, 1, memory_order_relaxed);
+    self->fresh_until = now + FRESH_NS;
+    self->put_aside = rlx_thread_put_aside();
+}
+
+/* On the same processor as the caller a worker only takes time from it; that happens when there is
+ * no other to be had. */
+static bool is_beside_the_caller(rlx_pool *pool) {
+    int here = sched_getcpu();
+    if (here < 0 || here != atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&pool->crowded, 1, memory_order_relaxed);
+    return true;
+}
+
+/* Takes part until nothing is left; with pauses, in which the job may end and another one begin. */
+static void work(worker_state *self) {
+    rlx_pool *pool = self->pool;
+    bool is_done = false;
+    while (!is_done) {
+        refresh(self);
+        if (is_beside_the_caller(pool) || !join(pool)) return;
+        if (pool->serial != self->serial) {
+            self->serial = pool->serial;
+            self->number = atomic_fetch_add_explicit(&pool->numbers, 1, memory_order_relaxed);
+        }
+        is_done = true;
+        if (self->number < pool->job.workers) {
+            rlx_fp_mode saved = rlx_fp_mode_enter();
+            is_done = run_chunks(pool, &pool->job, self->number, self);
+            rlx_fp_mode_leave(saved);
+        }
+        leave(self);
     }
-    leave(pool, put_aside);
 }
 
 /* Returns when *word is no longer `seen`, or when it is time to sleep (false). */
@@ -123,19 +218,20 @@ static bool spin_while(const _Atomic uint32_t *word, uint32_t mask, uint32_t see
 
 static void *worker_body(void *argument) {
     rlx_pool *pool = argument;
+    worker_state self = {.pool = pool};
     uint32_t seen = 0;
-    uint64_t put_aside = 0;
     while (atomic_load_explicit(&pool->stop, memory_order_acquire) == 0) {
         if (!spin_while(&pool->bell, UINT32_MAX, seen)) {
             atomic_fetch_add(&pool->sleepers, 1);
             /* The bell is looked at once more by the kernel, so no ring is lost. */
             rlx_futex_wait(&pool->bell, seen, UINT64_MAX);
             atomic_fetch_sub(&pool->sleepers, 1);
-            put_aside = rlx_thread_put_aside();
+            self.put_aside = rlx_thread_put_aside();
+            self.fresh_until = rlx_now_ns() + FRESH_NS;
         }
         if (atomic_load_explicit(&pool->bell, memory_order_acquire) == seen) continue;
         seen = atomic_load_explicit(&pool->bell, memory_order_acquire);
-        work(pool, &put_aside);
+        work(&self);
     }
     return NULL;
 }
@@ -167,15 +263,7 @@ static void run_alone(const rlx_pool_job *job) {
     is_inside = false;
 }
 
-/* Still to be alone? The first shared job after that is a trial. */
-static bool is_alone(rlx_pool *pool) {
-    if (pool->alone_until_ns == 0) return false;
-    if (rlx_now_ns() < pool->alone_until_ns) return true;
-    pool->alone_until_ns = 0;
-    return false;
-}
-
-/* After a job in which a worker was put aside: longer if the last time was not long ago. */
+/* Somebody else wants a processor: longer if the last time was not long ago. */
 static void be_alone(rlx_pool *pool) {
     uint64_t now = rlx_now_ns();
     bool is_again = now - pool->shared_from_ns < 4 * pool->alone_ns;
@@ -185,25 +273,35 @@ static void be_alone(rlx_pool *pool) {
     atomic_store_explicit(&pool->crowded, 0, memory_order_relaxed);
 }
 
+/* Still to be alone? The first shared job after that is a trial. */
+static bool is_alone(rlx_pool *pool) {
+    if (atomic_load_explicit(&pool->crowded, memory_order_relaxed) != 0) be_alone(pool);
+    if (pool->alone_until_ns == 0) return false;
+    if (rlx_now_ns() < pool->alone_until_ns) return true;
+    pool->alone_until_ns = 0;
+    return false;
+}
+
 static void run_shared(rlx_pool *pool, const rlx_pool_job *job) {
     int64_t chunks = (job->items - 1) / job->chunk + 1;
     uint32_t helpers = job->workers - 1 < pool->started ? job->workers - 1 : pool->started;
     if (chunks - 1 < (int64_t)helpers) helpers = (uint32_t)(chunks - 1);
     pool->job = *job;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    pool->serial++;
+    open_parts(pool, job, helpers + 1);
+    atomic_store_explicit(&pool->caller_cpu, sched_getcpu(), memory_order_relaxed);
     atomic_store_explicit(&pool->numbers, 1, memory_order_relaxed);
     atomic_store_explicit(&pool->state, STATE_OPEN, memory_order_release);
     ring(pool, helpers);
-    run_chunks(pool, job, 0);
+    (void)run_chunks(pool, job, 0, NULL);
     close_job(pool);
-    if (atomic_load_explicit(&pool->crowded, memory_order_relaxed) != 0) be_alone(pool);
 }
 
 /* One of the caller's threads; part i is worker i. */
 static void crew_part(void *context, uint32_t index) {
     rlx_pool *pool = context;
     rlx_fp_mode saved = rlx_fp_mode_enter();
-    run_chunks(pool, &pool->job, index);
+    (void)run_chunks(pool, &pool->job, index, NULL);
     rlx_fp_mode_leave(saved);
 }
 
@@ -212,9 +310,9 @@ static void run_crew(rlx_pool *pool, const rlx_pool_job *job) {
     uint32_t parts = job->workers < pool->threads ? job->workers : pool->threads;
     if (chunks < (int64_t)parts) parts = (uint32_t)chunks;
     pool->job = *job;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    open_parts(pool, job, parts);
     pool->crew.run(pool->crew.user, parts, crew_part, pool);
-    run_chunks(pool, job, 0); /* what a crew that ran only some parts has left */
+    (void)run_chunks(pool, job, 0, NULL); /* what a crew that ran only some parts has left */
 }
 
 rlx_status rlx_pool_run(rlx_pool *pool, const rlx_pool_job *job) {
@@ -242,8 +340,16 @@ static rlx_status make_pool(const rlx_allocator *allocator, uint32_t threads, rl
     void *memory = NULL;
     if (allocator == NULL) allocator = rlx_default_allocator();
     RLX_TRY(rlx_alloc_aligned(allocator, sizeof **out_pool, _Alignof(rlx_pool), &memory));
-    *out_pool = memory;
-    **out_pool = (rlx_pool){.allocator = *allocator, .threads = threads == 0 ? 1 : threads};
+    rlx_pool *pool = memory;
+    *pool = (rlx_pool){.allocator = *allocator, .threads = threads == 0 ? 1 : threads};
+    rlx_status status = rlx_alloc_aligned(allocator, pool->threads * sizeof *pool->parts,
+                                          _Alignof(pool_part), &memory);
+    if (status != RLX_OK) {
+        rlx_free(allocator, pool);
+        return status;
+    }
+    pool->parts = memory;
+    *out_pool = pool;
     return RLX_OK;
 }
 
@@ -283,6 +389,7 @@ void rlx_pool_destroy(rlx_pool *pool) {
     for (uint32_t i = 0; i < pool->started; i++)
         pthread_join(pool->workers[i], NULL);
     rlx_free(&allocator, pool->workers);
+    rlx_free(&allocator, pool->parts);
     rlx_free(&allocator, pool);
 }
 
@@ -291,8 +398,11 @@ uint32_t rlx_pool_threads(const rlx_pool *pool) {
 }
 
 int64_t rlx_pool_chunk(int64_t items, int64_t item_cost) {
-    int64_t chunk = item_cost <= 0 ? CHUNK_COST : CHUNK_COST / item_cost;
-    if (chunk < 1) chunk = 1;
+    int64_t cost = item_cost < 1 ? 1 : item_cost;
+    int64_t all = items > INT64_MAX / cost ? INT64_MAX : items * cost, piece = all / CHUNKS;
+    if (piece < LEAST_CHUNK_COST) piece = LEAST_CHUNK_COST;
+    if (piece > MOST_CHUNK_COST) piece = MOST_CHUNK_COST;
+    int64_t chunk = piece / cost < 1 ? 1 : piece / cost;
     return chunk < items ? chunk : (items < 1 ? 1 : items);
 }
 
