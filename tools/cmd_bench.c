@@ -33,6 +33,7 @@ static const topic topics[] = {
     {"conv", rlx_bench_conv},
     {"matmul", rlx_bench_matmul},
     {"elementwise", rlx_bench_elementwise},
+    {"collective", rlx_bench_collective},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -160,6 +161,7 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  rows     softmax, norms, reductions, pools, moves against copying\n"
         "  elementwise  chains and single ops against copying\n"
         "  attention  prefill and decode against arithmetic and memory\n"
+        "  collective  ranks on two processors against plain shared memory\n"
         "  matmul   products against arithmetic and memory",
         options,
         sizeof options / sizeof *options,

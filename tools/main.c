@@ -24,6 +24,7 @@ static const verb verbs[] = {
     {"diff", rlx_cmd_diff, "run on two devices and name the first step that differs"},
     {"check", rlx_cmd_check, "run ONNX backend test folders"},
     {"bench", rlx_cmd_bench, "measures against limits of the same machine"},
+    {"launch", rlx_cmd_launch, "start a program as N ranks on this machine"},
     {"demo", rlx_cmd_demo, "a small transformer on every device, its memory, speed and agreement"},
 };
 enum { VERB_COUNT = sizeof verbs / sizeof *verbs };

@@ -30,6 +30,7 @@ int rlx_cmd_diff(int argc, char **argv);
 int rlx_cmd_bench(int argc, char **argv);
 int rlx_cmd_check(int argc, char **argv);
 int rlx_cmd_demo(int argc, char **argv);
+int rlx_cmd_launch(int argc, char **argv);
 
 /* Prints "rlx VERB: text of the last error" and gives the exit code for the status. The text is
  * that of tool_error, if it was called, or else the library's. */
