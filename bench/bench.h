@@ -45,6 +45,10 @@ int rlx_bench_matmul(FILE *out, bool json);
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */
 int rlx_bench_place(FILE *out, bool json);
 
+/* The shm transport on two processes against plain shared memory, and against Open MPI where it is
+ * installed. */
+int rlx_bench_collective(FILE *out, bool json);
+
 /* The head of a markdown table; nothing for JSON. */
 void rlx_bench_head(FILE *out, bool json);
 /* One row; ratio is value / limit. A limit of 0 means there is none. */
