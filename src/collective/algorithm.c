@@ -35,19 +35,14 @@ rlx_way rlx_way_of(const rlx_collective_call *call) {
 }
 
 void rlx_way_post(rlx_mapped *self, const rlx_collective_call *call, rlx_slot *slot) {
-    switch (rlx_way_of(call)) {
-    case RLX_WAY_SMALL:
-        if (call->kind != RLX_COLLECTIVE_BROADCAST) {
-            memcpy(slot->payload, call->input, call->input_bytes);
-        } else if (self->base.rank == call->root) {
-            memcpy(slot->payload, call->output, call->output_bytes);
-        }
-        break;
-    case RLX_WAY_STAGED:
+    rlx_way way = rlx_way_of(call);
+    if (way == RLX_WAY_SMALL) {
+        bool is_broadcast = call->kind == RLX_COLLECTIVE_BROADCAST;
+        uint64_t bytes = payload_bytes(call);
+        if (is_broadcast && self->base.rank != call->root) return;
+        rlx_small_post(slot, is_broadcast ? call->output : call->input, bytes);
+    } else if (way == RLX_WAY_STAGED) {
         rlx_staged_post(self, call);
-        break;
-    default:
-        break;
     }
 }
 
@@ -56,12 +51,16 @@ void rlx_way_post(rlx_mapped *self, const rlx_collective_call *call, rlx_slot *s
 static void fold_small(rlx_mapped *self, const rlx_collective_call *call, uint64_t first,
                        uint64_t count) {
     for (uint32_t i = 0; i < self->base.rank_count; ++i) {
-        const rlx_slot *slot = &self->areas[i]->slots[self->sequence % 2];
-        self->sources[i] = slot->payload + first * call->element_bytes;
+        self->sources[i] = rlx_small_payload(rlx_slot_of(self, i), call->input_bytes) +
+                           first * call->element_bytes;
     }
     self->targets[0] = call->output;
-    rlx_fold(call->dtype, call->reduction, self->sources, self->base.rank_count, self->targets, 1,
-             count);
+    rlx_fold_with(self->folds, call->dtype, call->reduction, self->sources, self->base.rank_count,
+                  self->targets, 1, count);
+}
+
+void rlx_small_reduce(rlx_mapped *self, const rlx_collective_call *call) {
+    fold_small(self, call, 0, call->count);
 }
 
 static void finish_small(rlx_mapped *self, const rlx_collective_call *call) {
@@ -77,13 +76,13 @@ static void finish_small(rlx_mapped *self, const rlx_collective_call *call) {
         return;
     case RLX_COLLECTIVE_BROADCAST:
         if (self->base.rank == call->root) return;
-        memcpy(output, self->areas[call->root]->slots[self->sequence % 2].payload, bytes);
+        rlx_small_copy(output, rlx_small_payload(rlx_slot_of(self, call->root), bytes), bytes);
         return;
     default: /* all_gather, all_to_all */
         for (uint32_t i = 0; i < self->base.rank_count; ++i) {
-            const uint8_t *payload = self->areas[i]->slots[self->sequence % 2].payload;
+            const uint8_t *payload = rlx_small_payload(rlx_slot_of(self, i), call->input_bytes);
             if (call->kind == RLX_COLLECTIVE_ALL_TO_ALL) payload += self->base.rank * bytes;
-            memcpy(output + i * bytes, payload, bytes);
+            rlx_small_copy(output + i * bytes, payload, bytes);
         }
     }
 }
@@ -125,8 +124,8 @@ static void all_reduce_direct(rlx_mapped *self, const rlx_collective_call *call)
         }
     }
     if (!is_shared) self->targets[0] = call->output;
-    rlx_fold(call->dtype, call->reduction, self->sources, n, self->targets, is_shared ? n : 1,
-             count);
+    rlx_fold_with(self->folds, call->dtype, call->reduction, self->sources, n, self->targets,
+                  is_shared ? n : 1, count);
 }
 
 static void reduce_scatter_direct(rlx_mapped *self, const rlx_collective_call *call) {
@@ -136,8 +135,8 @@ static void reduce_scatter_direct(rlx_mapped *self, const rlx_collective_call *c
     for (uint32_t i = 0; i < self->base.rank_count; ++i)
         self->sources[i] = input_of(self, call, i) + first * call->element_bytes;
     self->targets[0] = call->output;
-    rlx_fold(call->dtype, call->reduction, self->sources, self->base.rank_count, self->targets, 1,
-             count);
+    rlx_fold_with(self->folds, call->dtype, call->reduction, self->sources, self->base.rank_count,
+                  self->targets, 1, count);
 }
 
 /* Each rank begins with the next one, so that not all read the same memory at once. */

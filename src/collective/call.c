@@ -10,24 +10,26 @@ static uint64_t pack_what(const rlx_collective_call *call) {
            (uint64_t)call->reduction << 8 | call->kind;
 }
 
-static rlx_slot *slot_of(const rlx_mapped *self, uint32_t member) {
-    return &self->areas[member]->slots[self->sequence % 2];
-}
-
 static void post(rlx_mapped *self, const rlx_collective_call *call) {
     uint64_t sequence = ++self->sequence;
-    rlx_slot *slot = slot_of(self, self->base.rank);
+    rlx_slot *slot = rlx_slot_of(self, self->base.rank);
     slot->what = pack_what(call);
     slot->count = call->count;
     slot->input_offset = call->input_offset;
     slot->output_offset = call->output_offset;
     rlx_way_post(self, call, slot);
-    atomic_store_explicit(&slot->sequence, sequence, memory_order_release);
+    atomic_store_explicit(&slot->word, 2 * sequence, memory_order_release);
     rlx_mapped_ring(self->world);
     self->is_posted = true;
 }
 
-static bool is_same(const rlx_slot *a, const rlx_slot *b) {
+/* What a slot says; a barrier's is not written out. */
+static uint64_t what_of(const rlx_slot *slot) {
+    bool is_barrier = atomic_load_explicit(&slot->word, memory_order_relaxed) % 2 != 0;
+    return is_barrier ? RLX_CALL_BARRIER : slot->what;
+}
+
+static inline bool is_same(const rlx_slot *a, const rlx_slot *b) {
     return a->what == b->what && a->count == b->count && a->input_offset == b->input_offset &&
            a->output_offset == b->output_offset;
 }
@@ -51,7 +53,7 @@ static const char *offset_text(uint64_t offset, char text[32]) {
 /* Says the first thing that rank `rank` has other than rank 0. */
 static void describe(uint32_t rank, const rlx_slot *a, const rlx_slot *b) {
     char left[32], right[32];
-    uint32_t kind_a = a->what & 0xff, kind_b = b->what & 0xff;
+    uint32_t kind_a = what_of(a) & 0xff, kind_b = what_of(b) & 0xff;
     const char *name = rlx_call_name(kind_a);
     rlx_dtype dtype_a = (rlx_dtype)(a->what >> 16 & 0xffff);
     rlx_dtype dtype_b = (rlx_dtype)(b->what >> 16 & 0xffff);
@@ -82,14 +84,14 @@ static void describe(uint32_t rank, const rlx_slot *a, const rlx_slot *b) {
 
 /* Every rank looks at the same slots in the same order and says the same. */
 static rlx_status disagree(const rlx_mapped *self) {
-    const rlx_slot *first = slot_of(self, 0);
+    const rlx_slot *first = rlx_slot_of(self, 0);
     for (uint32_t i = 0; i < self->base.rank_count; ++i) {
-        const rlx_slot *other = slot_of(self, i);
-        if ((other->what & 0xff) == RLX_CALL_POISON) return poisoned(i, other, self);
+        const rlx_slot *other = rlx_slot_of(self, i);
+        if ((what_of(other) & 0xff) == RLX_CALL_POISON) return poisoned(i, other, self);
     }
     for (uint32_t i = 1; i < self->base.rank_count; ++i) {
-        const rlx_slot *other = slot_of(self, i);
-        if (is_same(first, other)) continue;
+        const rlx_slot *other = rlx_slot_of(self, i);
+        if (what_of(first) == what_of(other) && is_same(first, other)) continue;
         describe(i, first, other);
         *rlx_error_detail_edit() = (rlx_error_detail){.rank = i,
                                                       .rank_count = self->base.rank_count,
@@ -101,14 +103,15 @@ static rlx_status disagree(const rlx_mapped *self) {
 }
 
 /* Waits for everybody's post of the current call; whether all are the same. */
-static rlx_status meet(rlx_mapped *self, uint32_t kind, bool *out_agrees) {
-    const rlx_slot *own = slot_of(self, self->base.rank);
+static inline rlx_status meet(rlx_mapped *self, uint32_t kind, bool *out_agrees) {
+    const rlx_slot *own = rlx_slot_of(self, self->base.rank);
     bool agrees = true;
     for (uint32_t i = 0; i < self->base.rank_count; ++i) {
-        const rlx_slot *other = slot_of(self, i);
+        const rlx_slot *other = rlx_slot_of(self, i);
         if (i == self->base.rank) continue;
-        RLX_TRY(rlx_mapped_wait_for(self, &other->sequence, self->sequence, i, kind));
-        agrees = agrees && is_same(own, other);
+        RLX_TRY(rlx_mapped_wait_for(self, &other->word, 2 * self->sequence, i, kind));
+        agrees = agrees && atomic_load_explicit(&other->word, memory_order_relaxed) % 2 == 0 &&
+                 is_same(own, other);
     }
     self->is_posted = false;
     *out_agrees = agrees;
@@ -125,7 +128,6 @@ static rlx_status finish(rlx_mapped *self, const rlx_collective_call *call) {
 /* The peers of a poisoned call have to be met before the next one is posted. */
 static rlx_status meet_poisoned(rlx_mapped *self) {
     bool agrees;
-    if (!self->is_poisoned) return RLX_OK;
     RLX_TRY(meet(self, RLX_CALL_POISON, &agrees));
     self->is_poisoned = false;
     return RLX_OK;
@@ -168,14 +170,64 @@ static void note_thread(rlx_mapped *self) {
     atomic_store(&world->lines[world->rank].thread, number);
 }
 
-static rlx_status begin(rlx_mapped *self) {
-    note_thread(self);
+static inline rlx_status begin(rlx_mapped *self) {
+    if (!self->world->is_shared) note_thread(self);
     RLX_TRY(rlx_mapped_failure(self));
-    return meet_poisoned(self);
+    return self->is_poisoned ? meet_poisoned(self) : RLX_OK;
+}
+
+/* The short way through post and meet: one word each. */
+static rlx_status meet_at_barrier(rlx_mapped *self) {
+    uint64_t word = 2 * ++self->sequence + 1;
+    bool agrees = true;
+    atomic_store_explicit(&rlx_slot_of(self, self->base.rank)->word, word, memory_order_release);
+    rlx_mapped_ring(self->world);
+    for (uint32_t i = 0; i < self->base.rank_count; ++i) {
+        const _Atomic uint64_t *other = &rlx_slot_of(self, i)->word;
+        if (i == self->base.rank) continue;
+        RLX_TRY(rlx_mapped_wait_for(self, other, word - 1, i, RLX_CALL_BARRIER));
+        agrees = agrees && atomic_load_explicit(other, memory_order_relaxed) == word;
+    }
+    return agrees ? RLX_OK : disagree(self);
+}
+
+rlx_status rlx_mapped_barrier(rlx_transport *base) {
+    rlx_mapped *self = (rlx_mapped *)base;
+    RLX_TRY(begin(self));
+    if (self->pending_count != 0) {
+        drain(self, UINT64_MAX);
+        RLX_TRY(rlx_mapped_failure(self));
+    }
+    return meet_at_barrier(self);
+}
+
+/* Small reductions are what decoding waits for: post, meet and fold in one go. */
+static rlx_status reduce_small(rlx_mapped *self, const rlx_collective_call *call) {
+    bool agrees = false;
+    rlx_slot *slot;
+    ++self->sequence;
+    slot = rlx_slot_of(self, self->base.rank);
+    slot->what = pack_what(call);
+    slot->count = call->count;
+    slot->input_offset = call->input_offset;
+    slot->output_offset = call->output_offset;
+    rlx_small_post(slot, call->input, call->input_bytes);
+    atomic_store_explicit(&slot->word, 2 * self->sequence, memory_order_release);
+    rlx_mapped_ring(self->world);
+    self->is_posted = true;
+    RLX_TRY(meet(self, call->kind, &agrees));
+    if (!agrees) return disagree(self);
+    rlx_small_reduce(self, call);
+    return RLX_OK;
 }
 
 rlx_status rlx_mapped_run(rlx_transport *base, const rlx_collective_call *call) {
     rlx_mapped *self = (rlx_mapped *)base;
+    if (call->kind == RLX_COLLECTIVE_ALL_REDUCE && call->input_bytes - 1 < RLX_SMALL_BYTES &&
+        self->pending_count == 0) {
+        RLX_TRY(begin(self));
+        return reduce_small(self, call);
+    }
     RLX_TRY(begin(self));
     if (self->pending_count != 0) {
         drain(self, UINT64_MAX);

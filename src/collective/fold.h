@@ -6,11 +6,16 @@
 
 #include <rlx/collective.h>
 
+typedef struct rlx_fold_table rlx_fold_table;
+/* The loops for this processor. */
+const rlx_fold_table *rlx_fold_best(void);
+
 /* targets[..][i] = sources[0][i] op sources[1][i] op .. A target may be one of the sources; other
  * overlaps are not allowed. All are aligned to their elements. The dtype is one that collectives
  * take; source_count and target_count are at least 1. */
-void rlx_fold(rlx_dtype dtype, rlx_reduction reduction, const void *const *sources,
-              uint32_t source_count, void *const *targets, uint32_t target_count, uint64_t count);
+void rlx_fold_with(const rlx_fold_table *table, rlx_dtype dtype, rlx_reduction reduction,
+                   const void *const *sources, uint32_t source_count, void *const *targets,
+                   uint32_t target_count, uint64_t count);
 
 /* One level's loop for a dtype and reduction. `scale` is what a mean divides by, else 1. */
 typedef void (*rlx_fold_loop)(const void *const *sources, uint32_t source_count,
@@ -26,15 +31,10 @@ typedef enum rlx_fold_type {
     RLX_FOLD_U8,
     RLX_FOLD_TYPES
 } rlx_fold_type;
-typedef struct rlx_fold_table {
+struct rlx_fold_table {
     rlx_fold_loop loops[RLX_FOLD_TYPES][RLX_REDUCTION_COUNT];
-} rlx_fold_table;
+};
 extern const rlx_fold_table rlx_fold_plain;
 extern const rlx_fold_table rlx_fold_avx2; /* x86: AVX2 and F16C */
-
-/* The same with a level of choice, for tests. */
-void rlx_fold_with(const rlx_fold_table *table, rlx_dtype dtype, rlx_reduction reduction,
-                   const void *const *sources, uint32_t source_count, void *const *targets,
-                   uint32_t target_count, uint64_t count);
 
 #endif

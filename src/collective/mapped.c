@@ -3,6 +3,7 @@
 #include "collective/mapped.h"
 
 #include "base/size.h"
+#include "collective/fold.h"
 
 #include <string.h>
 
@@ -52,7 +53,7 @@ void rlx_mapped_world_init(rlx_mapped_world *world, const rlx_mapped_layout *lay
     world->rank = rank;
     world->groups_used = 1;
     /* Where ranks share processors, whoever spins keeps the one it waits for from running. */
-    world->spins = layout->rank_count <= rlx_cpu_count() ? 256 : 0;
+    world->spins = layout->rank_count <= rlx_cpu_count() ? RLX_SPINS : 0;
 }
 
 static rlx_area *area_of(const rlx_mapped_world *world, uint32_t rank, uint32_t group) {
@@ -102,6 +103,7 @@ static rlx_status make_endpoint(const rlx_transport *like, rlx_mapped_world *wor
     self->base.block_count = self->base.block_capacity = 0;
     self->world = world;
     self->group = group;
+    self->folds = rlx_fold_best();
     status = allocate_tables(self, count);
     if (status != RLX_OK) {
         release_endpoint(self);
@@ -161,15 +163,24 @@ rlx_status rlx_mapped_check(rlx_transport *base) {
     return rlx_mapped_failure((rlx_mapped *)base);
 }
 
+/* Puts beside a signal are often one word. */
+static inline void move_bytes(void *to, const void *from, uint64_t bytes) {
+    if (bytes == 8) {
+        memcpy(to, from, 8);
+    } else if (bytes != 0) {
+        memmove(to, from, bytes);
+    }
+}
+
 rlx_status rlx_mapped_put(rlx_transport *base, rlx_symmetric_buffer dst, const void *src) {
     rlx_mapped *self = (rlx_mapped *)base;
-    if (dst.bytes != 0) memmove(self->heaps[dst.rank] + dst.offset, src, dst.bytes);
+    move_bytes(self->heaps[dst.rank] + dst.offset, src, dst.bytes);
     return RLX_OK;
 }
 
 rlx_status rlx_mapped_get(rlx_transport *base, rlx_symmetric_buffer src, void *dst) {
     rlx_mapped *self = (rlx_mapped *)base;
-    if (src.bytes != 0) memmove(dst, self->heaps[src.rank] + src.offset, src.bytes);
+    move_bytes(dst, self->heaps[src.rank] + src.offset, src.bytes);
     return RLX_OK;
 }
 
@@ -190,7 +201,7 @@ rlx_status rlx_mapped_put_signal(rlx_transport *base, rlx_symmetric_buffer dst, 
                                  uint64_t signal_offset, const rlx_atomic_call *signal) {
     rlx_mapped *self = (rlx_mapped *)base;
     _Atomic uint64_t *word = word_at(self, dst.rank, signal_offset);
-    if (dst.bytes != 0) memmove(self->heaps[dst.rank] + dst.offset, src, dst.bytes);
+    move_bytes(self->heaps[dst.rank] + dst.offset, src, dst.bytes);
     if (signal->kind == RLX_ATOMIC_SET) {
         atomic_store_explicit(word, signal->value, memory_order_release);
     } else {
@@ -271,8 +282,8 @@ static rlx_status make_group(rlx_mapped *self, const split_row *rows, int32_t co
 
 /* A group starts from zero, also where another one was before. */
 static void clear_area(rlx_area *area) {
-    atomic_store(&area->slots[0].sequence, 0);
-    atomic_store(&area->slots[1].sequence, 0);
+    atomic_store(&area->slots[0].word, 0);
+    atomic_store(&area->slots[1].word, 0);
     atomic_store(&area->done, 0);
     atomic_store(&area->chunks, 0);
 }

@@ -14,19 +14,27 @@
 #include "base/thread.h"
 #include "driver/transport.h"
 
+#include <string.h>
+
 enum {
-    RLX_LINE_BYTES = 128,   /* two cache lines: processors fetch them in pairs */
-    RLX_SMALL_BYTES = 2072, /* payload of a slot; with its head 33 cache lines */
+    RLX_LINE_BYTES = 128, /* two cache lines: processors fetch them in pairs */
+    RLX_TINY_BYTES = 24,
+    RLX_SMALL_BYTES = 2048,
     RLX_CHUNK_BYTES = 128 << 10,
-    RLX_PENDING_MOST = 16
+    RLX_PENDING_MOST = 16,
+    RLX_PROCESSOR_WORDS = 16, /* 1024 processors */
+    RLX_EAGER_SPINS = 128,    /* without a pause */
+    RLX_SPINS = 256
 };
 
-/* What a rank calls, for its peers to compare; small operands travel with it. */
+/* What a rank calls, for its peers to compare; small operands travel with it. The word is written
+ * last: twice the call's number, plus 1 for a barrier, which has nothing else to say. */
 typedef struct rlx_slot {
-    _Alignas(64) _Atomic uint64_t sequence; /* written last */
-    uint64_t what;                          /* kind, reduction, dtype, root */
+    _Alignas(64) _Atomic uint64_t word;
+    uint64_t what; /* kind, reduction, dtype, root */
     uint64_t count, input_offset, output_offset;
-    uint8_t payload[RLX_SMALL_BYTES];
+    uint8_t tiny[RLX_TINY_BYTES]; /* a payload that fits into the first line */
+    _Alignas(64) uint8_t payload[RLX_SMALL_BYTES];
 } rlx_slot;
 
 typedef struct rlx_area {
@@ -42,6 +50,7 @@ typedef struct rlx_rank_line {
     _Atomic uint32_t sleeping;                          /* threads of this rank */
     _Atomic uint32_t state;                             /* RLX_RANK_* */
     _Atomic int32_t process, thread;                    /* who it is; thread 0: nobody yet */
+    _Atomic uint64_t processors[RLX_PROCESSOR_WORDS];   /* a bit for each that it may use */
 } rlx_rank_line;
 
 /* Read by everybody, written rarely. */
@@ -49,8 +58,7 @@ typedef struct rlx_mapped_header {
     uint64_t magic, heap_bytes, total_bytes;
     uint32_t rank_count, group_count;
     _Alignas(RLX_LINE_BYTES) _Atomic uint64_t failure; /* 0, or why and who: the first one stays */
-    _Atomic uint32_t sleepers;                         /* over all ranks */
-    _Atomic uint32_t needs_fence;                      /* the system has no membarrier */
+    _Atomic uint32_t sleepers; /* over all ranks; one more where the system has no membarrier */
 } rlx_mapped_header;
 
 /* Where things lie; the same on every rank. */
@@ -100,13 +108,14 @@ typedef struct rlx_mapped {
     rlx_area **areas;  /* per member; owned */
     uint8_t **heaps;   /* per member; owned */
     const void **sources;
-    void **targets;       /* room for a fold's operands; owned */
-    uint64_t sequence;    /* calls posted */
-    uint64_t chunks;      /* staged by each rank */
-    bool is_posted;       /* the last call is posted and not yet met */
-    bool is_poisoned;     /* and it is this rank's poison */
-    uint64_t tokens;      /* given out */
-    rlx_pending *pending; /* RLX_PENDING_MOST, in the order of their tokens; owned */
+    void **targets;                     /* room for a fold's operands; owned */
+    const struct rlx_fold_table *folds; /* for this processor */
+    uint64_t sequence;                  /* calls posted */
+    uint64_t chunks;                    /* staged by each rank */
+    bool is_posted;                     /* the last call is posted and not yet met */
+    bool is_poisoned;                   /* and it is this rank's poison */
+    uint64_t tokens;                    /* given out */
+    rlx_pending *pending;               /* RLX_PENDING_MOST, in the order of their tokens; owned */
     uint32_t pending_first, pending_count;
 } rlx_mapped;
 
@@ -130,6 +139,7 @@ rlx_status rlx_mapped_wait_until(rlx_transport *base, uint64_t offset, rlx_compa
                                  uint64_t value, uint64_t *out_seen);
 rlx_status rlx_mapped_atomic(rlx_transport *base, rlx_symmetric_buffer where,
                              const rlx_atomic_call *call, uint64_t *out_before);
+rlx_status rlx_mapped_barrier(rlx_transport *base);
 rlx_status rlx_mapped_run(rlx_transport *base, const rlx_collective_call *call);
 rlx_status rlx_mapped_start(rlx_transport *base, const rlx_collective_call *call,
                             uint64_t *out_token);
@@ -141,8 +151,9 @@ rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
         .name = transport_name, .destroy = rlx_mapped_destroy, .address = rlx_mapped_address,      \
         .check = rlx_mapped_check, .put = rlx_mapped_put, .get = rlx_mapped_get,                   \
         .fence = rlx_mapped_order, .quiet = rlx_mapped_order, .put_signal = rlx_mapped_put_signal, \
-        .wait_until = rlx_mapped_wait_until, .atomic = rlx_mapped_atomic, .run = rlx_mapped_run,   \
-        .start = rlx_mapped_start, .wait = rlx_mapped_wait, .split = rlx_mapped_split              \
+        .wait_until = rlx_mapped_wait_until, .atomic = rlx_mapped_atomic,                          \
+        .barrier = rlx_mapped_barrier, .run = rlx_mapped_run, .start = rlx_mapped_start,           \
+        .wait = rlx_mapped_wait, .split = rlx_mapped_split                                         \
     }
 
 /* wait.c ------------------------------------------------------------------------------------- */
@@ -154,7 +165,11 @@ void rlx_mapped_enter(rlx_mapped_world *world);
 void rlx_mapped_refuse(rlx_mapped_world *world, rlx_status cause);
 
 /* RLX_OK, or the failure that the group has had. */
-RLX_WARN_UNUSED rlx_status rlx_mapped_failure(const rlx_mapped *self);
+RLX_WARN_UNUSED rlx_status rlx_mapped_explain(const rlx_mapped *self, uint64_t failure);
+RLX_WARN_UNUSED static inline rlx_status rlx_mapped_failure(const rlx_mapped *self) {
+    uint64_t failure = atomic_load_explicit(&self->world->header->failure, memory_order_acquire);
+    return failure == 0 ? RLX_OK : rlx_mapped_explain(self, failure);
+}
 
 /* Waits until *word >= value; `member` writes it, `kind` is the call in which it is waited for. */
 RLX_WARN_UNUSED rlx_status rlx_mapped_wait_slow(rlx_mapped *self, const _Atomic uint64_t *word,
@@ -163,7 +178,10 @@ RLX_WARN_UNUSED static inline rlx_status rlx_mapped_wait_for(rlx_mapped *self,
                                                              const _Atomic uint64_t *word,
                                                              uint64_t value, uint32_t member,
                                                              uint32_t kind) {
-    if (atomic_load_explicit(word, memory_order_acquire) >= value) return RLX_OK;
+    uint32_t spins = self->world->spins != 0 ? RLX_EAGER_SPINS : 1;
+    for (uint32_t i = 0; i < spins; ++i) {
+        if (atomic_load_explicit(word, memory_order_acquire) >= value) return RLX_OK;
+    }
     return rlx_mapped_wait_slow(self, word, value, member, kind);
 }
 
@@ -172,8 +190,7 @@ void rlx_mapped_ring_slow(rlx_mapped_world *world);
 static inline void rlx_mapped_ring(rlx_mapped_world *world) {
     /* The sleeper's membarrier stands for the fence that is missing here. */
     atomic_signal_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&world->header->sleepers, memory_order_relaxed) != 0 ||
-        atomic_load_explicit(&world->header->needs_fence, memory_order_relaxed) != 0) {
+    if (atomic_load_explicit(&world->header->sleepers, memory_order_relaxed) != 0) {
         rlx_mapped_ring_slow(world);
     }
 }
@@ -191,6 +208,33 @@ void rlx_way_post(rlx_mapped *self, const rlx_collective_call *call, rlx_slot *s
 RLX_WARN_UNUSED rlx_status rlx_way_finish(rlx_mapped *self, const rlx_collective_call *call);
 /* Waits until every rank has moved the data of this call. */
 RLX_WARN_UNUSED rlx_status rlx_way_all_done(rlx_mapped *self, uint32_t kind);
+
+/* The first line of each slot of the current call. */
+static inline rlx_slot *rlx_slot_of(const rlx_mapped *self, uint32_t member) {
+    return &self->areas[member]->slots[self->sequence % 2];
+}
+
+/* Where a small payload of this size lies in a slot. */
+static inline uint8_t *rlx_small_payload(rlx_slot *slot, uint64_t bytes) {
+    return bytes <= RLX_TINY_BYTES ? slot->tiny : slot->payload;
+}
+
+/* The compiler knows how few bytes these can be, and would make a slow instruction of it. */
+static inline void rlx_small_copy(void *to, const void *from, uint64_t bytes) {
+    if (bytes == 8) {
+        memcpy(to, from, 8);
+    } else {
+        __asm__("" : "+r"(bytes));
+        memcpy(to, from, bytes);
+    }
+}
+
+static inline void rlx_small_post(rlx_slot *slot, const void *from, uint64_t bytes) {
+    rlx_small_copy(rlx_small_payload(slot, bytes), from, bytes);
+}
+
+/* The fold of an all_reduce whose operands lie in slots. */
+void rlx_small_reduce(rlx_mapped *self, const rlx_collective_call *call);
 
 /* The first chunk's copy, and the rest of a staged call. */
 void rlx_staged_post(rlx_mapped *self, const rlx_collective_call *call);

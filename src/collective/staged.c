@@ -64,8 +64,8 @@ static void fold_range(rlx_mapped *self, const rlx_collective_call *call, const 
     for (uint32_t i = 0; i < self->base.rank_count; ++i)
         self->sources[i] = staging_of(self, i, index) + (from - low);
     self->targets[0] = output + (from - begin);
-    rlx_fold(call->dtype, call->reduction, self->sources, self->base.rank_count, self->targets, 1,
-             (to - from) / call->element_bytes);
+    rlx_fold_with(self->folds, call->dtype, call->reduction, self->sources, self->base.rank_count,
+                  self->targets, 1, (to - from) / call->element_bytes);
 }
 
 static void take(rlx_mapped *self, const rlx_collective_call *call, const cut *how,

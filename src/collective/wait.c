@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { EAGER_SPINS = 128, YIELD_NS = 100000 };
+enum { YIELD_NS = 100000 };
 static const uint64_t first_slice_ns = 1000000, longest_slice_ns = 50000000;
 
 typedef enum failure_kind {
@@ -28,7 +28,7 @@ static uint64_t pack(failure_kind kind, uint32_t by, uint32_t rank, uint32_t cal
     return (uint64_t)kind << 48 | (uint64_t)by << 32 | (uint64_t)rank << 16 | call;
 }
 
-static rlx_status explain(const rlx_mapped *self, uint64_t failure) {
+rlx_status rlx_mapped_explain(const rlx_mapped *self, uint64_t failure) {
     uint32_t rank = (uint32_t)(failure >> 16) & 0xffff, by = (uint32_t)(failure >> 32) & 0xffff;
     const char *call = rlx_call_name((uint32_t)(failure & 0xffff));
     failure_kind kind = (failure_kind)(failure >> 48);
@@ -46,11 +46,6 @@ static rlx_status explain(const rlx_mapped *self, uint64_t failure) {
     *rlx_error_detail_edit() =
         (rlx_error_detail){.rank = rank, .rank_count = self->world->layout.rank_count};
     return status;
-}
-
-rlx_status rlx_mapped_failure(const rlx_mapped *self) {
-    uint64_t failure = atomic_load_explicit(&self->world->header->failure, memory_order_acquire);
-    return failure == 0 ? RLX_OK : explain(self, failure);
 }
 
 static void wake(rlx_mapped_world *world, uint32_t rank) {
@@ -131,9 +126,6 @@ static bool holds(const condition *wanted) {
 
 static bool spin(const rlx_mapped *self, const condition *wanted) {
     uint32_t spins = self->world->spins;
-    for (uint32_t i = 0; i < EAGER_SPINS && spins != 0; ++i) {
-        if (holds(wanted)) return true;
-    }
     for (uint32_t i = 0; i < spins; ++i) {
         if (holds(wanted)) return true;
         rlx_cpu_relax();
@@ -220,7 +212,10 @@ rlx_status rlx_mapped_wait_until(rlx_transport *base, uint64_t offset, rlx_compa
     const _Atomic uint64_t *word = (const _Atomic uint64_t *)(void *)(base->heap + offset);
     const condition wanted = {word, compare, value};
     rlx_status status = RLX_OK;
-    if (!holds(&wanted)) status = wait_for(self, &wanted, RLX_RANKS_MOST, RLX_CALL_WAIT_UNTIL);
+    bool is_there = holds(&wanted);
+    for (uint32_t i = 0; !is_there && i < RLX_EAGER_SPINS && self->world->spins != 0; ++i)
+        is_there = holds(&wanted);
+    if (!is_there) status = wait_for(self, &wanted, RLX_RANKS_MOST, RLX_CALL_WAIT_UNTIL);
     if (status == RLX_TIMEOUT && rlx_mapped_failure(self) == RLX_OK) {
         return RLX_FAIL(RLX_TIMEOUT,
                         "wait_until on rank %u: the word at %" PRIu64 " is still %" PRIu64
@@ -233,5 +228,5 @@ rlx_status rlx_mapped_wait_until(rlx_transport *base, uint64_t offset, rlx_compa
 
 void rlx_mapped_enter(rlx_mapped_world *world) {
     long code = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
-    if (code != 0) atomic_store(&world->header->needs_fence, 1);
+    if (code != 0) atomic_fetch_add(&world->header->sleepers, 1);
 }

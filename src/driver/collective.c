@@ -31,19 +31,14 @@ void rlx_collective_part(uint64_t count, uint32_t rank_count, uint32_t part, uin
     *out_count = each + (part < larger);
 }
 
-static bool takes_dtype(rlx_dtype dtype) {
-    switch (dtype) {
-    case RLX_DTYPE_F32:
-    case RLX_DTYPE_F64:
-    case RLX_DTYPE_F16:
-    case RLX_DTYPE_BF16:
-    case RLX_DTYPE_I32:
-    case RLX_DTYPE_I64:
-    case RLX_DTYPE_U8:
-        return true;
-    default:
-        return false;
-    }
+/* Of the dtypes that collectives take; 0: not taken. */
+static const uint8_t element_bytes[RLX_DTYPE_COUNT] = {
+    [RLX_DTYPE_F32] = 4, [RLX_DTYPE_F64] = 8, [RLX_DTYPE_F16] = 2, [RLX_DTYPE_BF16] = 2,
+    [RLX_DTYPE_I32] = 4, [RLX_DTYPE_I64] = 8, [RLX_DTYPE_U8] = 1};
+enum { QUICK_ELEMENTS = 2048 };
+
+static inline bool takes_dtype(rlx_dtype dtype) {
+    return (unsigned)dtype < RLX_DTYPE_COUNT && element_bytes[dtype] != 0;
 }
 
 static bool reduces(rlx_collective_kind kind) {
@@ -77,7 +72,7 @@ static rlx_status check_numbers(const rlx_transport *transport,
 static rlx_status measure(const rlx_transport *transport, const rlx_collective_request *request,
                           rlx_collective_call *call) {
     uint64_t bytes, all, first, part;
-    call->element_bytes = rlx_dtype_block_bytes(request->dtype);
+    call->element_bytes = element_bytes[request->dtype];
     if (!rlx_mul_u64(request->count, call->element_bytes, &bytes) ||
         !rlx_mul_u64(bytes, transport->rank_count, &all) || all > PTRDIFF_MAX) {
         rlx_status status =
@@ -86,7 +81,6 @@ static rlx_status measure(const rlx_transport *transport, const rlx_collective_r
         rlx_error_detail_edit()->rank_count = transport->rank_count;
         return status;
     }
-    rlx_collective_part(request->count, transport->rank_count, transport->rank, &first, &part);
     call->input_bytes = request->kind == RLX_COLLECTIVE_ALL_TO_ALL ? all : bytes;
     call->output_bytes = bytes;
     switch (request->kind) {
@@ -95,6 +89,7 @@ static rlx_status measure(const rlx_transport *transport, const rlx_collective_r
         call->output_bytes = all;
         break;
     case RLX_COLLECTIVE_REDUCE_SCATTER:
+        rlx_collective_part(request->count, transport->rank_count, transport->rank, &first, &part);
         call->output_bytes = part * call->element_bytes;
         break;
     case RLX_COLLECTIVE_BROADCAST:
@@ -106,13 +101,13 @@ static rlx_status measure(const rlx_transport *transport, const rlx_collective_r
     return RLX_OK;
 }
 
-static rlx_status check_memory(const void *memory, uint64_t bytes, uint32_t element_bytes,
+static rlx_status check_memory(const void *memory, uint64_t bytes, uint32_t element,
                                const char *what) {
     if (bytes == 0) return RLX_OK;
     if (memory == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "%s is null", what);
-    if ((uintptr_t)memory % element_bytes != 0) {
+    if (((uintptr_t)memory & (element - 1)) != 0) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "%s is not aligned to its elements of %u bytes", what,
-                        element_bytes);
+                        element);
     }
     if (bytes > UINTPTR_MAX - (uintptr_t)memory) {
         return RLX_FAIL(RLX_OUT_OF_BOUNDS, "%" PRIu64 " bytes of %s wrap around", bytes, what);
@@ -145,14 +140,14 @@ static rlx_status place(const rlx_transport *transport, const void *memory, uint
 /* Where input or output must lie to count as in place, as bytes from the start of the larger one.
  */
 static uint64_t in_place_offset(const rlx_transport *transport,
-                                const rlx_collective_request *request, uint32_t element_bytes) {
+                                const rlx_collective_request *request, uint32_t element) {
     uint64_t first, count;
     switch (request->kind) {
     case RLX_COLLECTIVE_ALL_GATHER:
-        return transport->rank * request->count * element_bytes;
+        return transport->rank * request->count * element;
     case RLX_COLLECTIVE_REDUCE_SCATTER:
         rlx_collective_part(request->count, transport->rank_count, transport->rank, &first, &count);
-        return first * element_bytes;
+        return first * element;
     default:
         return 0;
     }
@@ -242,8 +237,58 @@ rlx_status rlx_collective_wait(rlx_transport *transport, uint64_t token) {
     return transport->ops->wait(transport, token);
 }
 
+/* Offset in the own heap or private, of memory that is known not to wrap; false where it crosses
+ * the heap's end. */
+static inline bool quick_place(const rlx_transport *transport, const void *memory, uint64_t bytes,
+                               uint64_t *out_offset) {
+    uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)transport->heap);
+    bool is_inside = offset < transport->heap_bytes;
+    *out_offset = is_inside ? offset : RLX_OFFSET_PRIVATE;
+    return !is_inside || bytes <= transport->heap_bytes - offset;
+}
+
+/* A few elements are summed in less time than a careful look takes: the same checks at once. False
+ * where anything is out of the ordinary; then the careful way says what. */
+static inline bool quick_reduce(const rlx_transport *transport, const void *input, void *output,
+                                uint64_t count, rlx_dtype dtype, rlx_reduction reduction,
+                                rlx_collective_call *call) {
+    uintptr_t in = (uintptr_t)input, out = (uintptr_t)output;
+    uint64_t bytes;
+    uint32_t element;
+    if (transport == NULL || input == NULL || output == NULL || count - 1 >= QUICK_ELEMENTS ||
+        !takes_dtype(dtype) || (unsigned)reduction >= RLX_REDUCTION_COUNT) {
+        return false;
+    }
+    element = element_bytes[dtype];
+    bytes = count * element;
+    if (((in | out) & (element - 1)) != 0 || in > UINTPTR_MAX - bytes ||
+        out > UINTPTR_MAX - bytes) {
+        return false;
+    }
+    if (in != out && in < out + bytes && out < in + bytes) return false;
+    call->kind = RLX_COLLECTIVE_ALL_REDUCE;
+    call->reduction = reduction;
+    call->dtype = dtype;
+    call->root = 0;
+    call->count = count;
+    call->input = input;
+    call->output = output;
+    call->element_bytes = element;
+    call->input_bytes = call->output_bytes = bytes;
+    if (!quick_place(transport, input, bytes, &call->input_offset) ||
+        !quick_place(transport, output, bytes, &call->output_offset)) {
+        return false;
+    }
+    if (in == out) call->input_offset = RLX_OFFSET_IN_PLACE;
+    return true;
+}
+
 rlx_status rlx_all_reduce(rlx_transport *transport, const void *input, void *output, uint64_t count,
                           rlx_dtype dtype, rlx_reduction reduction) {
+    rlx_collective_call call;
+    if (quick_reduce(transport, input, output, count, dtype, reduction, &call)) {
+        return transport->ops->run(transport, &call);
+    }
     const rlx_collective_request request = {.kind = RLX_COLLECTIVE_ALL_REDUCE,
                                             .reduction = reduction,
                                             .dtype = dtype,

@@ -65,6 +65,7 @@ typedef struct rlx_transport_ops {
                              uint64_t value, uint64_t *out_seen);
     rlx_status (*atomic)(rlx_transport *base, rlx_symmetric_buffer where,
                          const rlx_atomic_call *call, uint64_t *out_before);
+    rlx_status (*barrier)(rlx_transport *base); /* optional; NULL: run with RLX_CALL_BARRIER */
     /* Collectives, barrier and agreements. RLX_CALL_POISON returns without waiting. */
     rlx_status (*run)(rlx_transport *base, const rlx_collective_call *call);
     rlx_status (*start)(rlx_transport *base, const rlx_collective_call *call, uint64_t *out_token);

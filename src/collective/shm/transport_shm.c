@@ -4,11 +4,13 @@
  * here and no signal later. Whether a peer lives is asked of its pidfd. */
 #include "collective/mapped.h"
 
+#include "base/cpu_quota.h"
 #include "base/memory_limit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -218,6 +220,29 @@ static rlx_status refuse(rlx_mapped_world *world, rlx_status cause) {
     return cause;
 }
 
+/* Which processors this rank may use, for all to see. Ranks are often bound to one each. */
+static void show_processors(rlx_mapped_world *world) {
+    rlx_rank_line *line = &world->lines[world->rank];
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return;
+    for (uint32_t i = 0; i < 64 * RLX_PROCESSOR_WORDS && i < CPU_SETSIZE; ++i) {
+        if (CPU_ISSET(i, &set)) atomic_fetch_or(&line->processors[i / 64], UINT64_C(1) << i % 64);
+    }
+}
+
+/* Spinning pays where every rank can have a processor. */
+static void choose_spins(rlx_mapped_world *world) {
+    uint32_t count = 0, quota = rlx_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+    for (uint32_t word = 0; word < RLX_PROCESSOR_WORDS; ++word) {
+        uint64_t bits = 0;
+        for (uint32_t i = 0; i < world->layout.rank_count; ++i)
+            bits |= atomic_load(&world->lines[i].processors[word]);
+        count += (uint32_t)__builtin_popcountll(bits);
+    }
+    if (quota < count) count = quota;
+    world->spins = world->layout.rank_count <= count ? RLX_SPINS : 0;
+}
+
 static rlx_status join(const rlx_allocator *allocator, const rlx_transport_options *options,
                        rlx_mapped_world *world, int file, rlx_transport **out_transport) {
     const rlx_mapped_layout *layout = &world->layout;
@@ -226,12 +251,14 @@ static rlx_status join(const rlx_allocator *allocator, const rlx_transport_optio
         commit(file, layout->heaps_offset + world->rank * layout->heap_stride, layout->heap_stride);
     if (status != RLX_OK) return refuse(world, status);
     atomic_store(&world->lines[world->rank].process, (int32_t)getpid());
+    show_processors(world);
     RLX_TRY(rlx_mapped_create(&shm_ops, allocator, options, world, &made));
     status = rlx_transport_barrier(made);
     if (status != RLX_OK) {
         rlx_transport_destroy(made);
         return status;
     }
+    choose_spins(world);
     *out_transport = made;
     return RLX_OK;
 }
