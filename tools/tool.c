@@ -27,6 +27,20 @@ int tool_exit_code(rlx_status status) {
     }
 }
 
+/* What the library says of a model that it cannot run: a line per node, of any number. An error
+ * text has an end. */
+static const char unsupported[] = "unsupported: ";
+static char *node_lines;
+static size_t node_bytes;
+
+static void keep_line(const char *message) {
+    size_t bytes = strlen(message) + 4;
+    char *grown = realloc(node_lines, node_bytes + bytes);
+    if (grown == NULL) return;
+    node_bytes += (size_t)snprintf(grown + node_bytes, bytes, "\n  %s", message);
+    node_lines = grown;
+}
+
 static char own_error[1024]; /* what tool_error wrote; "": the library failed */
 
 rlx_status tool_error(rlx_status status, const char *format, ...) {
@@ -53,6 +67,12 @@ int tool_fail(const char *verb, rlx_status status) {
         return tool_interrupt_code();
     }
     fprintf(stderr, "rlx %s: ", verb);
+    size_t length = strlen(text);
+    bool is_cut = length >= 3 && strcmp(text + length - 3, "...") == 0;
+    if (status == RLX_UNSUPPORTED && is_cut && node_lines != NULL) {
+        fprintf(stderr, "%.*s", (int)strcspn(text, "\n"), text);
+        text = node_lines;
+    }
     print_clean(stderr, text[0] == 0 ? rlx_status_text(status) : text);
     fputc('\n', stderr);
     return tool_exit_code(status);
@@ -61,6 +81,10 @@ int tool_fail(const char *verb, rlx_status status) {
 static void print_log(void *user, rlx_log_level level, const char *message) {
     static const char *const names[] = {"error", "warning", "info", "debug", "trace"};
     (void)user;
+    if (strncmp(message, unsupported, sizeof unsupported - 1) == 0) {
+        keep_line(message + sizeof unsupported - 1); /* tool_fail prints it */
+        return;
+    }
     fprintf(stderr, "rlx: %s: ", names[level]);
     print_clean(stderr, message);
     fputc('\n', stderr);

@@ -33,7 +33,8 @@ int rlx_cmd_demo(int argc, char **argv);
 int rlx_cmd_launch(int argc, char **argv);
 
 /* Prints "rlx VERB: text of the last error" and gives the exit code for the status. The text is
- * that of tool_error, if it was called, or else the library's. */
+ * that of tool_error, if it was called, or else the library's; of a model that is not supported
+ * every node. */
 int tool_fail(const char *verb, rlx_status status);
 int tool_exit_code(rlx_status status);
 /* Keeps a text for tool_fail and returns the status. */

@@ -5,7 +5,7 @@
     documents_test.py SOURCE_DIR BUILD_DIR readme CC     README.md and examples/
     documents_test.py SOURCE_DIR BUILD_DIR docs          docs/*.md, and the links of every document
 
-The C and .rlx blocks of the README are the files of examples/, and the C one compiles without
+The C and .rlx blocks of the README are the files of examples/, and those in C compile without
 warnings against the static library; its table has the verbs of the command. Each .rlx block of docs/ begins with a comment that names its
 file, parses, and prints to a text that parses to the same. Every `$ command` of a console block
 prints what stands below it.
@@ -29,19 +29,30 @@ def run(command, folder, environment):
     return done.returncode, done.stdout
 
 
-def compile_example(root, build, compiler, folder, environment):
-    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{root}/include",
-               f"{root}/examples/first.c", f"{build}/librlx.a", "-lm", "-pthread", "-o", "first"]
-    code, text = run(command, folder, environment)
-    return [] if code == 0 else ["examples/first.c does not compile:\n" + text]
+def compile_examples(root, build, compiler, folder, environment):
+    for name in ("onnx", "first"):
+        command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{root}/include",
+                   f"{root}/examples/{name}.c", f"{build}/librlx.a", "-lm", "-pthread", "-o", name]
+        code, text = run(command, folder, environment)
+        if code != 0:
+            yield f"examples/{name}.c does not compile:\n{text}"
+
+
+def run_model(folder, environment):
+    """The first example runs a model of the ONNX backend tests, where they are installed."""
+    model = pathlib.Path("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx")
+    if model.exists():
+        code, text = run(["onnx", str(model)], folder, environment)
+        if code != 0 or text != "x -> y: sum 0\n":
+            yield f"examples/onnx.c on {model}: {text}"
 
 
 def check_example_files(root, document):
     text = document.read_text(encoding="utf-8")
-    for language, path in (("c", "examples/first.c"), ("rlx", "examples/first.rlx")):
+    for language, paths in (("c", ("examples/onnx.c", "examples/first.c")), ("rlx", ("examples/first.rlx",))):
         found = [body for name, body in BLOCK.findall(text) if name == language]
-        if found != [(root / path).read_text(encoding="utf-8")]:
-            yield f"{document.name}: its {language} block is not {path}"
+        if found != [(root / path).read_text(encoding="utf-8") for path in paths]:
+            yield f"{document.name}: its {language} blocks are not {', '.join(paths)}"
 
 
 def check_links(root):
@@ -126,7 +137,8 @@ def main():
         if mode == "readme":
             problems += check_example_files(root, documents[0])
             problems += check_verbs(documents[0], folder, environment)
-            problems += compile_example(root, build, sys.argv[4], folder, environment)
+            problems += compile_examples(root, build, sys.argv[4], folder, environment)
+            problems += run_model(folder, environment)
         else:
             problems += check_links(root)
             problems += check_named_tests(root)

@@ -250,9 +250,15 @@ static void build_graph(ox *o) {
         add_output(o, graph->outputs[i].name, outputs[i]);
 }
 
+/* The error text holds as many nodes as fit; each is also a message of its own. */
 static rlx_status report(ox *o) {
     if (o->problems.status != RLX_OK) return o->problems.status;
-    rlx_log(RLX_LOG_DEBUG, "unsupported: %s", o->problems.data);
+    for (const char *at = o->problems.data; at != NULL;) {
+        const char *end = strstr(at, "\n  ");
+        int length = end == NULL ? (int)strlen(at) : (int)(end - at);
+        rlx_log(RLX_LOG_ERROR, "unsupported: %.*s", length, at);
+        at = end == NULL ? NULL : end + 3;
+    }
     return RLX_FAIL(RLX_UNSUPPORTED, "%u %s not supported:\n  %s", o->problem_count,
                     o->problem_count == 1 ? "node is" : "nodes are", o->problems.data);
 }
