@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx demo`: a small decoder on every CPU device, and a table that shows its memory, its speed and
  * that all agree with a plain forward. The work is in demo_device.c. */
-#include "demo_device.h"
+#include "demo_ranks.h"
 #include "signals.h"
 #include "tool.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_RESULTS = 16, DEFAULT_TOKENS = 40 };
+enum { MOST_RESULTS = 16, DEFAULT_TOKENS = 40, RANKS = 2 };
 
 /* Logits are of unit scale. */
 static const double tolerance = 1e-3;
@@ -32,9 +32,9 @@ static bool parse_arguments(int argc, char **argv, demo_command *command, int *o
     const tool_usage usage = {
         "demo",
         "[--tokens N] [--json] [-q]",
-        "Decodes a small transformer with seeded weights on every CPU device, keys and values\n"
-        "resident in the arena, and compares every logit with an uncached forward on scalar\n"
-        "kernels without fusion or memory reuse.",
+        "Decodes a small transformer with seeded weights on every CPU device and split over two\n"
+        "ranks, keys and values resident in the arena, and compares every logit with an uncached\n"
+        "forward on scalar kernels without fusion or memory reuse.",
         options,
         sizeof options / sizeof *options,
         0,
@@ -64,7 +64,8 @@ static void compare_threads(demo_command *command, demo_result *last) {
     snprintf(last->problem, sizeof last->problem, "the number of threads changes results");
 }
 
-static rlx_status run_one(demo_command *command, const char *device, uint32_t threads) {
+/* Room for another row. */
+static rlx_status add_result(demo_command *command, demo_result **out_result) {
     if (tool_was_interrupted()) return RLX_CANCELLED;
     demo_result *result = calloc(1, sizeof *result);
     if (result == NULL || command->result_count == MOST_RESULTS) {
@@ -72,7 +73,21 @@ static rlx_status run_one(demo_command *command, const char *device, uint32_t th
         return RLX_OUT_OF_MEMORY;
     }
     command->results[command->result_count++] = result;
-    rlx_status status = demo_run_device(&command->job, device, threads, result);
+    *out_result = result;
+    return RLX_OK;
+}
+
+static rlx_status run_ranks(demo_command *command) {
+    demo_result *result = NULL;
+    rlx_status status = add_result(command, &result);
+    return status == RLX_OK ? demo_run_ranks(&command->job, RANKS, result) : status;
+}
+
+static rlx_status run_one(demo_command *command, const char *device, uint32_t threads) {
+    demo_result *result = NULL;
+    rlx_status status = add_result(command, &result);
+    if (status != RLX_OK) return status;
+    status = demo_run_device(&command->job, device, threads, result);
     if (status == RLX_OK) compare_threads(command, result);
     return status;
 }
@@ -89,7 +104,7 @@ static rlx_status run_devices(demo_command *command) {
         }
         if (status == RLX_OK) status = run_one(command, info.name, 0);
     }
-    return status;
+    return status == RLX_OK ? run_ranks(command) : status;
 }
 
 static void print_story(const demo_command *command) {
@@ -103,8 +118,11 @@ static void print_story(const demo_command *command) {
            "and mapped program, after reset, and for every number of threads\n");
     const demo_result *row = command->results[0];
     printf("and with %" PRIu64 " B of memory for %" PRIu64 " B of weights, of which every token "
-           "reads %" PRIu64 " B\nfrom the program file while it computes\n\n",
+           "reads %" PRIu64 " B\nfrom the program file while it computes\n",
            row->budget_bytes, row->weights_bytes, row->read_bytes);
+    printf("split over %d ranks, each with its heads, its keys and values and its part of the "
+           "weights:\nthe same bits on every rank (bytes are those of one)\n\n",
+           RANKS);
 }
 
 static void print_table(const demo_command *command) {

@@ -36,6 +36,10 @@ typedef struct run {
         if (try_status != RLX_OK) return try_status; \
     } while (0)
 
+rlx_status demo_chat_prompt(demo_chat *chat) {
+    return demo_chat_feed(chat, prompt, demo_prompt_count);
+}
+
 static rlx_status open_sessions(demo_job *job) {
     rlx_graph *graph = NULL;
     TRY(demo_model_build(true, &graph));
@@ -92,19 +96,19 @@ static rlx_status run_uncached(demo_job *job, demo_chat *out) {
 }
 
 /* Devices that chose the same tokens share one reference. */
-static rlx_status compare_with_uncached(run *self) {
-    demo_chat *reference = &self->job->reference;
-    const demo_chat *chat = &self->result->chat;
+rlx_status demo_compare_with_uncached(demo_job *job, demo_result *result) {
+    demo_chat *reference = &job->reference;
+    const demo_chat *chat = &result->chat;
     uint64_t bytes = chat->count * sizeof *chat->tokens;
     if (reference->count != chat->count ||
         memcmp(reference->tokens, chat->tokens, (size_t)bytes) != 0) {
         reference->count = chat->count;
         memcpy(reference->tokens, chat->tokens, (size_t)bytes);
-        rlx_status status = run_uncached(self->job, reference);
+        rlx_status status = run_uncached(job, reference);
         if (status != RLX_OK) reference->count = 0;
         TRY(status);
     }
-    self->result->difference = demo_chat_difference(reference, chat, NULL);
+    result->difference = demo_chat_difference(reference, chat, NULL);
     return RLX_OK;
 }
 
@@ -270,7 +274,7 @@ static rlx_status run_all(run *self, uint32_t threads) {
     if (self->result->mapped_bytes != self->result->planned_bytes) {
         note_problem(self, "the arena has other bytes than were planned");
     }
-    return compare_with_uncached(self);
+    return demo_compare_with_uncached(self->job, self->result);
 }
 
 static void close_run(run *self) {

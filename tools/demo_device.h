@@ -29,10 +29,14 @@ typedef struct demo_result {
 } demo_result;
 
 extern const uint32_t demo_prompt_count;
+/* Feeds the prompt to an empty conversation. */
+rlx_status demo_chat_prompt(demo_chat *chat);
 
 rlx_status demo_job_begin(demo_job *job, uint32_t generate);
 void demo_job_end(demo_job *job);
 
+/* Fills the result's difference from a plain forward over the tokens of its conversation. */
+rlx_status demo_compare_with_uncached(demo_job *job, demo_result *result);
 /* Decodes on the device with so many threads (0: all) and checks plan, clone, files and logits. */
 rlx_status demo_run_device(demo_job *job, const char *device, uint32_t threads,
                            demo_result *out_result);
