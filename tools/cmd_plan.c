@@ -4,6 +4,7 @@
 #include "plan_ranks.h"
 #include "plan_stream.h"
 #include "progress.h"
+#include "ranks.h"
 #include "signals.h"
 
 #include <inttypes.h>
@@ -186,6 +187,18 @@ static void report_program(const rlx_plan *plan, const char *path, const tool_co
     }
 }
 
+static rlx_status compile_rank(tool_model *model, rlx_device *device, const rlx_rank *who,
+                               const char *out, const tool_common *common) {
+    rlx_program *program = NULL;
+    const char *path = tool_rank_path(out, who);
+    model->options.rank = who->rank;
+    rlx_status status = tool_open_program(model, device, &program);
+    if (status == RLX_OK) status = save_program(program, path);
+    if (status == RLX_OK) report_program(rlx_program_plan(program), path, common);
+    rlx_program_release(program);
+    return status;
+}
+
 int rlx_cmd_compile(int argc, char **argv) {
     tool_common common = {0};
     tool_model model = {0};
@@ -193,17 +206,18 @@ int rlx_cmd_compile(int argc, char **argv) {
     const tool_option options[] = {{"-o", TOOL_TEXT, &out, "OUT", "the program file"},
                                    TOOL_MODEL_OPTIONS(model),
                                    TOOL_ENTRY_OPTION(model),
+                                   TOOL_RANKS_OPTION(model),
                                    TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {"compile",
                               "FILE -o OUT [OPTIONS]",
                               "Compiles a model and saves plan and packed weights as one file, "
-                              "which rlx run maps as it is.",
+                              "which rlx run maps as it is.\nWith --ranks one file per rank: "
+                              "OUT.0, OUT.1 and so on; rlx run OUT --ranks N runs them.",
                               options,
                               sizeof options / sizeof *options,
                               1,
                               1};
     rlx_device *device = NULL;
-    rlx_program *program = NULL;
     int code;
     if (!tool_parse(&usage, argc, argv, &model.path, &code)) return code;
     tool_log(&common);
@@ -213,11 +227,11 @@ int rlx_cmd_compile(int argc, char **argv) {
     }
     if (!tool_model_begin("compile", &model, &code)) return code;
     rlx_status status = tool_open_device(&model, &device);
-    if (status == RLX_OK) status = tool_open_program(&model, device, &program);
-    if (status == RLX_OK) status = save_program(program, out);
-    if (status == RLX_OK) report_program(rlx_program_plan(program), out, &common);
+    rlx_rank who = {.rank_count = model.ranks <= 1 ? 1 : (uint32_t)model.ranks};
+    for (; status == RLX_OK && who.rank < who.rank_count; who.rank++) {
+        status = compile_rank(&model, device, &who, out, &common);
+    }
     code = status == RLX_OK ? TOOL_OK : tool_fail("compile", status);
-    rlx_program_release(program);
     rlx_device_release(device);
     return code;
 }

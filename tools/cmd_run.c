@@ -4,6 +4,7 @@
 #include "inputs.h"
 #include "outputs.h"
 #include "progress.h"
+#include "ranks.h"
 #include "signals.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@ typedef struct run_command {
     const char *entry, *output_dir, *trace, *timeline, *load_state, *save_state;
     uint64_t repeat, runs_done;
     bool profile, poison;
+    rlx_rank who; /* the first rank alone shows and writes what all ranks have */
 } run_command;
 
 /* How far all runs are together. */
@@ -97,24 +99,39 @@ static rlx_status write_timeline(const run_command *command, const rlx_exec *exe
 
 static rlx_status run_exec(run_command *command, rlx_exec *exec, uint32_t entry) {
     rlx_status status = RLX_OK;
-    if (command->load_state != NULL) status = rlx_exec_restore_state(exec, command->load_state);
-    tool_progress_begin("running");
+    if (command->load_state != NULL) {
+        status = rlx_exec_restore_state(exec, tool_rank_path(command->load_state, &command->who));
+    }
+    if (command->who.rank == 0) tool_progress_begin("running");
     while (status == RLX_OK && command->runs_done < command->repeat) {
         status = tool_set_inputs(exec, entry, &command->inputs);
         if (status == RLX_OK) status = rlx_exec_run(exec, entry);
         if (status == RLX_OK) command->runs_done++;
     }
     tool_progress_end();
-    if (status == RLX_OK) {
-        status = tool_give_outputs(exec, entry, command->output_dir, &command->common);
-    }
     if (status == RLX_OK && command->save_state != NULL) {
-        status = rlx_exec_save_state(exec, command->save_state);
+        status = rlx_exec_save_state(exec, tool_rank_path(command->save_state, &command->who));
     }
+    if (status != RLX_OK || command->who.rank != 0) return status;
+    status = tool_give_outputs(exec, entry, command->output_dir, &command->common);
     if (status == RLX_OK && command->trace != NULL) status = write_trace(exec, command->trace);
     if (status == RLX_OK && command->timeline != NULL) status = write_timeline(command, exec);
     if (status == RLX_OK && command->profile) print_profile(exec, command->common.json);
     return status;
+}
+
+/* Of several ranks: how they reach each other, with room for what they share. */
+static rlx_status make_transport(const run_command *command, const rlx_program *program,
+                                 rlx_transport **out_transport) {
+    const rlx_plan *plan = rlx_program_plan(program);
+    if (command->who.rank_count <= 1 && rlx_plan_rank_count(plan) <= 1) return RLX_OK;
+    if (command->who.rank_count != rlx_plan_rank_count(plan)) {
+        return tool_error(RLX_MISMATCH, "%s is a program for %u ranks, and there %s %u",
+                          command->model.path, rlx_plan_rank_count(plan),
+                          command->who.rank_count == 1 ? "is" : "are", command->who.rank_count);
+    }
+    return rlx_transport_create(NULL, &command->who, rlx_plan_heap_bytes(plan), NULL,
+                                out_transport);
 }
 
 static rlx_status run_program(run_command *command, rlx_program *program) {
@@ -127,6 +144,7 @@ static rlx_status run_program(run_command *command, rlx_program *program) {
     rlx_exec *exec = NULL;
     uint32_t entry = 0;
     rlx_status status = rlx_program_find_entry(program, command->entry, &entry);
+    if (status == RLX_OK) status = make_transport(command, program, &options.transport);
     if (status == RLX_OK) status = rlx_exec_create(program, &options, &exec);
     if (status == RLX_OK) {
         tool_hold_interrupts(exec);
@@ -134,6 +152,7 @@ static rlx_status run_program(run_command *command, rlx_program *program) {
         tool_release_interrupts();
     }
     rlx_exec_destroy(exec);
+    rlx_transport_destroy(options.transport);
     return status;
 }
 
@@ -161,7 +180,7 @@ static int run_model(run_command *command) {
     rlx_status status = tool_bind_from_files(&command->model, &command->inputs);
     if (status == RLX_OK) status = tool_open_device(&command->model, &device);
     if (status == RLX_OK) status = tool_open_program(&command->model, device, &program);
-    if (status == RLX_OK && command->output_dir != NULL) {
+    if (status == RLX_OK && command->output_dir != NULL && command->who.rank == 0) {
         status = make_folder(command->output_dir, &is_new);
     }
     if (status == RLX_OK) status = run_program(command, program);
@@ -172,11 +191,19 @@ static int run_model(run_command *command) {
     return code;
 }
 
+static int run_rank(void *user, const rlx_rank *who) {
+    run_command *command = user;
+    command->who = *who;
+    tool_model_rank(&command->model, who);
+    return run_model(command);
+}
+
 int rlx_cmd_run(int argc, char **argv) {
     run_command command = {.repeat = 1};
     const tool_option options[] = {
         TOOL_MODEL_OPTIONS(command.model),
         TOOL_BUDGET_OPTION(command.model),
+        TOOL_RANKS_OPTION(command.model),
         TOOL_INPUT_OPTIONS(command.inputs),
         {"--entry", TOOL_TEXT, &command.entry, "NAME", "which entry of a program; the first"},
         {"--output-dir", TOOL_TEXT, &command.output_dir, "DIR", "write outputs as .npy files"},
@@ -192,7 +219,9 @@ int rlx_cmd_run(int argc, char **argv) {
     const tool_usage usage = {"run",
                               "FILE [OPTIONS]",
                               "Runs a model (.rlx) or a saved program and prints each output's "
-                              "shape, dtype and summary.",
+                              "shape, dtype and summary.\n"
+                              "With --ranks, or under a launcher, the model is split over "
+                              "processes; the first one prints.",
                               options,
                               sizeof options / sizeof *options,
                               1,
@@ -206,5 +235,5 @@ int rlx_cmd_run(int argc, char **argv) {
     }
     if (!tool_inputs_check("run", &command.inputs)) return TOOL_USAGE;
     if (!tool_model_begin("run", &command.model, &code)) return code;
-    return run_model(&command);
+    return tool_run_ranks("run", command.model.ranks, run_rank, &command);
 }

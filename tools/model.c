@@ -203,6 +203,7 @@ static bool check_program(const char *verb, const tool_model *model) {
                         : model->search_ms != 0      ? "--search-ms"
                         : model->without_reuse       ? "--without-reuse"
                         : model->keep_inputs         ? "--keep-inputs"
+                        : model->ranks > 1           ? "--ranks"
                                                      : NULL;
     if (given == NULL || model->path == NULL || !tool_is_program(model->path)) return true;
     fprintf(stderr, "rlx %s: '%s' is a compiled program: %s comes too late for it\n", verb,
