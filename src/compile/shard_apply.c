@@ -29,8 +29,11 @@ static rlx_status append_to(tail *t, rlx_op op, const void *attrs, const rlx_val
 
 static rlx_status append(tail *t, rlx_op op, const void *attrs, const rlx_value_id *inputs,
                          uint32_t count, rlx_value_id *out_value) {
-    RLX_TRY(rlx_graph_new_value(t->self->graph, NULL, RLX_VALUE_TEMPORARY, out_value));
-    return append_to(t, op, attrs, inputs, count, *out_value);
+    rlx_value_id made; /* out_value may be where an input stands */
+    RLX_TRY(rlx_graph_new_value(t->self->graph, NULL, RLX_VALUE_TEMPORARY, &made));
+    RLX_TRY(append_to(t, op, attrs, inputs, count, made));
+    *out_value = made;
+    return RLX_OK;
 }
 
 /* x op y, where y may be f32 beside a smaller x. */

@@ -13,11 +13,14 @@ static rlx_status insert(rlx_sharder *self, rlx_value_id behind, rlx_op op, cons
     rlx_node_id producer = behind == RLX_NONE ? RLX_NONE : graph->values.items[behind].producer,
                 node;
     uint32_t position = 0;
+    rlx_value_id made; /* out_value may be where an input stands */
     for (uint32_t i = 0; producer != RLX_NONE && i < block->nodes.count; i++) {
         if (block->nodes.items[i] == producer) position = i + 1;
     }
-    RLX_TRY(rlx_graph_new_value(graph, NULL, RLX_VALUE_TEMPORARY, out_value));
-    return rlx_graph_insert_node(graph, 0, position, op, attrs, inputs, count, out_value, 1, &node);
+    RLX_TRY(rlx_graph_new_value(graph, NULL, RLX_VALUE_TEMPORARY, &made));
+    RLX_TRY(rlx_graph_insert_node(graph, 0, position, op, attrs, inputs, count, &made, 1, &node));
+    *out_value = made;
+    return RLX_OK;
 }
 
 /* Elements of the axis: where this rank's part of a segment begins, how many it has, how many are

@@ -28,6 +28,8 @@ static rlx_compile_options options_of(const ranked_model *model, uint32_t rank, 
     options.size = sizeof options;
     options.rank = rank;
     options.rank_count = ranks;
+    if (rank + 1 == ranks) options.disabled_passes |= model->last_disabled;
+    if (rank + 1 == ranks && model->last_is_first) options.rank = 0;
     return options;
 }
 
@@ -40,6 +42,7 @@ static rlx_status heap_bytes(const ranked_model *model, uint32_t ranks, uint64_t
     rlx_status status = rlx_session_create(NULL, graph, &session);
     if (status == RLX_OK) status = rlx_session_plan(session, model->device, 1, &options, &plan);
     if (status == RLX_OK) *out_bytes = rlx_plan_heap_bytes(plan);
+    if (model->executables != 0) *out_bytes *= model->executables;
     rlx_plan_destroy(plan);
     if (session == NULL) rlx_graph_destroy(graph);
     rlx_session_destroy(session);
@@ -48,7 +51,8 @@ static rlx_status heap_bytes(const ranked_model *model, uint32_t ranks, uint64_t
 
 static rlx_status run_program(const ranked_model *model, rlx_program *program,
                               rlx_transport *transport, ranked_outcome *outcome) {
-    rlx_exec_options options = {.size = sizeof options, .transport = transport};
+    rlx_exec_options options = {.size = sizeof options,
+                                .transport = model->has_no_transport ? NULL : transport};
     const rlx_plan *plan = rlx_program_plan(program);
     rlx_exec *exec = NULL;
     for (uint32_t i = 0; i < rlx_plan_split_count(plan); i++) {
@@ -75,7 +79,9 @@ static rlx_status be_rank(const ranked_model *model, uint32_t rank, uint32_t ran
     rlx_program *program = NULL;
     RLX_TRY(model->build(model->user, &graph));
     rlx_status status = rlx_session_create(NULL, graph, &session);
-    if (status == RLX_OK) status = rlx_device_open(model->device, &one, &device);
+    const char *name =
+        rank + 1 == ranks && model->last_device != NULL ? model->last_device : model->device;
+    if (status == RLX_OK) status = rlx_device_open(name, &one, &device);
     if (status == RLX_OK) status = rlx_session_compile(session, device, &options, NULL, &program);
     if (status == RLX_OK) status = run_program(model, program, transport, outcome);
     if (status != RLX_OK && outcome->text[0] == 0) {

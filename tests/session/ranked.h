@@ -19,7 +19,13 @@ typedef struct ranked_model {
     const void *user;
     const char *device; /* NULL: "cpu" */
     rlx_compile_options options;
-    uint64_t timeout_ns; /* of the transport; 0: as it is */
+    uint64_t timeout_ns;  /* of the transport; 0: as it is */
+    uint32_t executables; /* that the heap has room for; 0: one */
+    /* What is wrong with the last rank. */
+    uint64_t last_disabled;
+    const char *last_device;
+    bool last_is_first;    /* it has the program of rank 0 */
+    bool has_no_transport; /* of all ranks */
 } ranked_model;
 
 typedef struct ranked_outcome {

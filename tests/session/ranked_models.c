@@ -39,17 +39,36 @@ static rlx_value_id weight(builder *b, rlx_dtype dtype, rlx_shape shape, double 
     return value;
 }
 
-static rlx_value_id dense(builder *b, rlx_value_id x, int64_t inputs, int64_t outputs) {
+static rlx_value_id constant(builder *b, int64_t count) {
+    float data[512];
+    rlx_value_id value = RLX_NONE;
+    for (int64_t i = 0; i < count; i++)
+        data[i] = (float)sin((double)(i + b->weights));
+    b->weights++;
+    if (b->status != RLX_OK) return RLX_NONE;
+    b->status = rlx_graph_add_constant(b->graph, NULL, RLX_DTYPE_F32, (rlx_shape){1, {count}}, data,
+                                       (uint64_t)count * sizeof *data, &value);
+    return value;
+}
+
+static rlx_value_id dense_with(builder *b, rlx_value_id x, int64_t inputs, int64_t outputs,
+                               rlx_op activation) {
     bool turned = b->config->is_transposed;
     rlx_dtype dtype = b->config->is_small ? b->config->weights : RLX_DTYPE_F32;
-    rlx_matmul_attrs attrs = {.transpose_b = turned};
+    rlx_matmul_attrs attrs = {.transpose_b = turned, .activation = {.op = activation}};
     rlx_shape shape = {2, {turned ? outputs : inputs, turned ? inputs : outputs}};
     rlx_value_id operands[3] = {x, weight(b, dtype, shape, 0, sqrt(3.0 / (double)inputs)),
                                 RLX_NONE};
     if (b->config->has_bias) {
-        operands[2] = weight(b, RLX_DTYPE_F32, (rlx_shape){1, {outputs}}, 0, 0.5);
+        operands[2] = b->config->has_constants
+                          ? constant(b, outputs)
+                          : weight(b, RLX_DTYPE_F32, (rlx_shape){1, {outputs}}, 0, 0.5);
     }
     return node(b, RLX_OP_MATMUL, &attrs, operands, b->config->has_bias ? 3 : 2);
+}
+
+static rlx_value_id dense(builder *b, rlx_value_id x, int64_t inputs, int64_t outputs) {
+    return dense_with(b, x, inputs, outputs, RLX_OP_NONE);
 }
 
 static rlx_value_id norm(builder *b, rlx_value_id x) {
@@ -132,7 +151,7 @@ static rlx_value_id mlp(builder *b, rlx_value_id x) {
     rlx_value_id up = dense(b, x, c->width, c->hidden);
     up = node(b, c->is_gated ? RLX_OP_SILU : RLX_OP_GELU, NULL, &up, 1);
     if (c->is_gated) up = binary(b, RLX_OP_MUL, up, dense(b, x, c->width, c->hidden));
-    return dense(b, up, c->hidden, c->width);
+    return dense_with(b, up, c->hidden, c->width, c->is_activated ? RLX_OP_TANH : RLX_OP_NONE);
 }
 
 static rlx_value_id add_layer(builder *b, rlx_value_id x, uint32_t layer) {

@@ -13,7 +13,9 @@ typedef struct ranked_config {
     int64_t heads, kv_heads, head;                /* heads 0: no attention, an MLP */
     bool is_gated, has_bias, has_cache, is_fused; /* fused: q, k and v are one product */
     bool has_rope, is_post_norm, is_transposed;   /* transposed: weights are [outputs][inputs] */
-    bool is_small;                                /* weights have another dtype than f32: */
+    bool has_constants;                           /* biases stand in the graph */
+    bool is_activated; /* the last product of an MLP has an activation, behind the sum */
+    bool is_small;     /* weights have another dtype than f32: */
     rlx_dtype weights; /* f16, bf16, or q8_0 (which needs is_transposed) */
 } ranked_config;
 

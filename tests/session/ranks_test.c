@@ -181,6 +181,8 @@ static void an_mlp_is_split(void **state) {
     config.hidden = 37; /* nobody divides it */
     config.is_transposed = config.is_post_norm = true;
     check_config(&config, 4, 4, 1e-4);
+    config.has_constants = config.is_activated = true; /* cut and filled up in the graph */
+    check_config(&config, 3, 4, 1e-4);
 }
 
 static void a_decoder_with_a_cache_is_split(void **state) {
@@ -251,6 +253,8 @@ static void random_models_are_split(void **state) {
                                 .is_gated = rlx_test_below(&random, 2) != 0,
                                 .has_bias = rlx_test_below(&random, 2) != 0,
                                 .has_cache = rlx_test_below(&random, 2) != 0,
+                                .has_constants = rlx_test_below(&random, 2) != 0,
+                                .is_activated = rlx_test_below(&random, 2) != 0,
                                 .is_fused = rlx_test_below(&random, 2) != 0,
                                 .has_rope = rlx_test_below(&random, 2) != 0,
                                 .is_post_norm = rlx_test_below(&random, 2) != 0,

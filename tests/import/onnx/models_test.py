@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import onnx_cases  # noqa: E402
 
 LARGE = ("resnet50", "inception_v1", "minilm_l6")
+TRANSFORMERS = ("bert_toy_opt", "gpt2_past", "minilm_l6")  # also split over ranks
 
 
 def file_name(port):
@@ -49,9 +50,9 @@ def find_model(models, folder, name):
     return expand(models, folder, name) if shutil.which("node") else None
 
 
-def run(rlx, model, temp, inputs):
+def run(rlx, model, temp, inputs, ranks=1):
     """Runs with [(name, dtype, dims, values)]; None, or what rlx said."""
-    args = []
+    args = ["--ranks", str(ranks)]
     for number, (port, dtype, dims, values) in enumerate(inputs):
         path = os.path.join(temp, "in_%d.npy" % number)
         onnx_cases.write_npy(path, dtype, dims, values)
@@ -61,9 +62,9 @@ def run(rlx, model, temp, inputs):
     return done.stderr.decode().strip() if done.returncode != 0 else None
 
 
-def check(rlx, model, folder, name, inputs, outputs):
+def check(rlx, model, folder, name, inputs, outputs, ranks=1):
     with tempfile.TemporaryDirectory() as temp:
-        wrong = run(rlx, model, temp, [(i.name, i.dtype, i.dims, i.values()) for i in inputs])
+        wrong = run(rlx, model, temp, [(i.name, i.dtype, i.dims, i.values()) for i in inputs], ranks)
         if wrong:
             return wrong
         for number, port in enumerate(outputs):
@@ -109,7 +110,9 @@ def main():
         if model is None:
             print("%s: skipped, node writes its weights and is not installed" % name)
             continue
-        wrong[name] = check(rlx, model, os.path.join(models, "refs", name), name, inputs, outputs)
+        for ranks in (1, 2, 3) if name in TRANSFORMERS else (1,):
+            what = name if ranks == 1 else "%s on %d ranks" % (name, ranks)
+            wrong[what] = check(rlx, model, os.path.join(models, "refs", name), name, inputs, outputs, ranks)
     if wanted in (["small"], ["all"]):
         wrong["silero stream"] = check_stream(rlx, models)
     for name, reason in wrong.items():
