@@ -329,12 +329,23 @@ VEC_INLINE void vec_stream_end(void) {}
 VEC_INLINE vf vf_of_bf16(vh x) {
     return (vf)(__builtin_convertvector(x, vu) << 16);
 }
+/* Of lanes below 2^16. */
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE vh vh_of_vu(vu x) {
+    __m256i twice = _mm256_packus_epi32((__m256i)x, (__m256i)x);
+    return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(twice, 0x08));
+}
+#else
+VEC_INLINE vh vh_of_vu(vu x) {
+    return __builtin_convertvector(x, vh);
+}
+#endif
 VEC_INLINE vh bf16_of_vf(vf x) {
     vu bits = (vu)x;
     vu even = bits + 0x7fffu + ((bits >> 16) & 1u);
     vu quiet = bits | 0x400000u;
     vu is_nan = (vu)(x != x);
-    return __builtin_convertvector(((quiet & is_nan) | (even & ~is_nan)) >> 16, vh);
+    return vh_of_vu(((quiet & is_nan) | (even & ~is_nan)) >> 16);
 }
 #if defined(__AVX512F__) && RLX_VEC_BYTES == 64
 VEC_INLINE vf vf_of_f16(vh x) {
