@@ -90,7 +90,7 @@ typedef struct vec_operand {
 } vec_operand;
 
 /* A link of the quick evaluator: does its part to eight vectors and calls the next link with them,
- * so a chain of ops on f32 cells keeps its values in registers (docs/decisions/0015). `at` counts
+ * so a chain of ops on f32 cells keeps its values in registers (docs/decisions/0021). `at` counts
  * elements from where `memory` begins. The last link stores and calls none. */
 typedef struct vec_link vec_link;
 typedef void (*vec_link_run)(const vec_link *link, int64_t at, vf a, vf b, vf c, vf d, vf e, vf f,
