@@ -62,17 +62,19 @@ static void write_int8_case(uint32_t index, char *text, uint32_t bytes) {
     int m = pick_size(index, 0), n = pick_size(index, 1), k = pick_size(index, 2);
     int batch = (int)kernel_pick(index, 3, 1, 2);
     bool turn_a = kernel_pick(index, 4, 0, 3) == 0, turn_b = kernel_pick(index, 5, 0, 1) == 0;
-    bool has_bias = kernel_pick(index, 6, 0, 1) == 0, is_wide = kernel_pick(index, 7, 0, 1) == 0;
+    bool has_bias = kernel_pick(index, 6, 0, 1) == 0;
+    static const char *const orders[] = {"16x2", "32x2", "32x4"};
     if (index % 37 == 0) k = 0;
     if (index % 5 == 0) k += 600; /* several blocks of k */
     snprintf(text, bytes,
              "rlx 1\ninput a : %s[%d, %d, %d]\ninput b : %s[%d, %d, %d]\ninput bias : i32[%d]\n"
-             "p = pack(b) layout=%s%dx2\ny = matmul(a, p%s) to=i32%s%s\noutput y\n",
+             "p = pack(b) layout=%s%s\ny = matmul(a, p%s) to=i32%s%s\noutput y\n",
              kernel_pick(index, 8, 0, 1) == 0 ? "i8" : "u8", batch, turn_a ? k : m, turn_a ? m : k,
              kernel_pick(index, 9, 0, 1) == 0 ? "i8" : "u8",
              kernel_pick(index, 10, 0, 1) ? 1 : batch, turn_b ? n : k, turn_b ? k : n, n,
-             turn_b ? "rows" : "columns", is_wide ? 32 : 16, has_bias ? ", bias" : "",
-             turn_a ? " transpose_a=true" : "", turn_b ? " transpose_b=true" : "");
+             turn_b ? "rows" : "columns", orders[kernel_pick(index, 7, 0, 2)],
+             has_bias ? ", bias" : "", turn_a ? " transpose_a=true" : "",
+             turn_b ? " transpose_b=true" : "");
 }
 
 static const char *const timed_int8[] = {
@@ -81,7 +83,7 @@ static const char *const timed_int8[] = {
     NULL,
 };
 
-const kernel_family kernel_matmul_int8 = {"matmul_int8", 0, 80, write_int8_case, timed_int8};
+const kernel_family kernel_matmul_int8 = {"matmul_int8", 0, 120, write_int8_case, timed_int8};
 
 static const char *const timed[] = {
     "rlx 1\ninput a : f32[512, 512]\ninput b : f32[512, 512]\np = pack(b) layout=columns16\n"

@@ -40,6 +40,8 @@ const rlx_cpu_level rlx_cpu_levels[] = {
      40000000000u, 8000000000u, 8},
     {"avx512", "cpu:avx512", "cpu/avx512", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512,
      avx512_families, 80000000000u, 8000000000u, 16},
+    {"vnni", "cpu:vnni", "cpu/vnni", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512 | RLX_CPU_VNNI,
+     avx512_families, 80000000000u, 8000000000u, 16},
 #elif defined(__aarch64__)
     {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, neon_families, 10000000000u, 4000000000u, 8},
 #endif

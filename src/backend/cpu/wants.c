@@ -37,7 +37,7 @@ static bool is_byte(rlx_dtype dtype) {
 }
 
 /* b in panels as wide as two vectors, unless more than a quarter of it would be padding; of bytes
- * with k in pairs. [transposed][wide][in pairs] */
+ * with k in pairs, or in fours for VNNI. [transposed][wide][in pairs] */
 static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *query,
                          rlx_layout *in_layouts) {
     static const rlx_layout panels[2][2][2] = {
@@ -54,6 +54,8 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
     int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], width = is_wide ? 32 : 16;
     if (n < 1 || width - 1 - (n - 1) % width > n / 4) return;
     in_layouts[1] = panels[attrs->transpose_b][is_wide][is_pair];
+    if (is_pair && (level->flags & RLX_CPU_VNNI) != 0)
+        in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS32X4 : RLX_LAYOUT_COLUMNS32X4;
 }
 
 static const wants_row rows[] = {

@@ -114,10 +114,20 @@ static void matmul_join_batches(matmul *mm) {
     }
 }
 
-/* k in pairs. */
-static bool matmul_has_pairs(rlx_layout layout) {
-    return layout == RLX_LAYOUT_COLUMNS16X2 || layout == RLX_LAYOUT_COLUMNS32X2 ||
-           layout == RLX_LAYOUT_ROWS16X2 || layout == RLX_LAYOUT_ROWS32X2;
+/* How many of k lie side by side in a packed b. */
+static int64_t matmul_group(rlx_layout layout) {
+    switch (layout) {
+    case RLX_LAYOUT_COLUMNS16X2:
+    case RLX_LAYOUT_COLUMNS32X2:
+    case RLX_LAYOUT_ROWS16X2:
+    case RLX_LAYOUT_ROWS32X2:
+        return 2;
+    case RLX_LAYOUT_COLUMNS32X4:
+    case RLX_LAYOUT_ROWS32X4:
+        return 4;
+    default:
+        return 1;
+    }
 }
 
 static inline matmul matmul_make(const rlx_kernel_args *args) {
@@ -142,7 +152,7 @@ static inline matmul matmul_make(const rlx_kernel_args *args) {
     matmul_output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
                           &mm.residual_n);
     if (mm.b->layout != RLX_LAYOUT_PLAIN) {
-        int64_t depth = matmul_has_pairs(mm.b->layout) ? matmul_up(mm.k, 2) * 2 : mm.k;
+        int64_t group = matmul_group(mm.b->layout), depth = matmul_up(mm.k, group) * group;
         matmul_packed_batches(&mm, depth * matmul_up(mm.n, MATMUL_COLUMNS) * MATMUL_COLUMNS);
     }
     matmul_join_batches(&mm);
