@@ -38,6 +38,8 @@ need_test() {
 
 # Other libraries that `rlx bench matmul` compares with.
 need_bench() {
+    need openmpi-bin "mpirun, to compare collectives with" has mpirun.openmpi
+    need libopenmpi-dev "Open MPI, to compare collectives with" has mpicc.openmpi
     need libopenblas-dev "a peer of the products" has_library openblas
     need libdnnl-dev "a peer of the products" has_library dnnl
 }
