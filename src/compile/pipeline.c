@@ -18,6 +18,7 @@ static const pass passes[] = {
     {"merge_duplicates", rlx_pass_merge_duplicates, false},
     {"canonicalise", rlx_pass_canonicalise, false},
     {"fuse_batch_norm", rlx_pass_fuse_batch_norm, false},
+    {"split_groups", rlx_pass_split_groups, false},
     {"fuse_attention", rlx_pass_fuse_attention, false},
     {"shard", rlx_pass_shard, false},
     {"fuse_epilogue", rlx_pass_fuse_epilogue, false},

@@ -25,9 +25,10 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
-    {"canonicalise", rlx_pass_canonicalise},     {"fuse_batch_norm", rlx_pass_fuse_batch_norm},
-    {"fuse_attention", rlx_pass_fuse_attention}, {"fuse_norm", rlx_pass_fuse_norm},
-    {"fuse_epilogue", rlx_pass_fuse_epilogue},   {"fuse_chain", rlx_pass_fuse_chain},
+    {"canonicalise", rlx_pass_canonicalise}, {"fuse_batch_norm", rlx_pass_fuse_batch_norm},
+    {"split_groups", rlx_pass_split_groups}, {"fuse_attention", rlx_pass_fuse_attention},
+    {"fuse_norm", rlx_pass_fuse_norm},       {"fuse_epilogue", rlx_pass_fuse_epilogue},
+    {"fuse_chain", rlx_pass_fuse_chain},
 };
 
 static void run_pass(rlx_graph *graph, rlx_status (*run)(rlx_pass_context *context)) {
