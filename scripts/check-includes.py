@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "driver": ["plan"],
     "backend": ["driver", "backend/cpu", "backend/vulkan"],
     "backend/cpu": ["driver", "ref"],
-    "backend/vulkan": ["driver"],
+    "backend/vulkan": ["driver", "ref"],
     "collective": ["driver"],
     "runtime": ["driver", "ref", "collective"],
     "session": ["import", "compile", "runtime"],

@@ -13,6 +13,15 @@ complain() { echo "$*" && failed=1; }
 strip -o "$stripped" "$shared"
 bytes=$(stat -c %s "$stripped")
 echo "stripped: $bytes bytes"
+# The words of the shaders are counted apart.
+shader_limit_bytes=2000000
+shader_bytes=0
+while read -r _ size _ name; do
+    [[ $name == *_words ]] && shader_bytes=$((shader_bytes + 16#$size))
+done < <(nm -S "$static" 2>/dev/null)
+echo "of that shaders: $shader_bytes bytes"
+[ "$shader_bytes" -lt "$shader_limit_bytes" ] || complain "shaders larger than $shader_limit_bytes bytes"
+bytes=$((bytes - shader_bytes))
 [ "$bytes" -lt "$limit_bytes" ] || complain "larger than $limit_bytes bytes"
 
 for needed in $(readelf -d "$shared" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do

@@ -26,6 +26,8 @@ need_build() {
     need libc6-dev "the headers of the C library" header stdio.h
     need cmake "configures the build" has cmake
     need ninja-build "runs the build" has ninja
+    need glslc "compiles the shaders of the Vulkan backend" has glslc
+    need libvulkan-dev "the headers of the Vulkan backend" header vulkan/vulkan_core.h
 }
 
 need_test() {
@@ -33,6 +35,8 @@ need_test() {
     need python3 "checks of the source tree" has python3
     need pkg-config "the test of the installed library" has pkg-config
     need g++ "the test of the installed library from C++" has c++
+    need mesa-vulkan-drivers "Vulkan tests on a software driver" \
+        test -e /usr/share/vulkan/icd.d/lvp_icd.x86_64.json -o "$(uname -m)" != x86_64
     need libonnx-testdata "the ONNX backend tests" test -d /usr/share/libonnx-testdata
 }
 
@@ -46,6 +50,11 @@ need_bench() {
 has_library() { echo 'int main(void) { return 0; }' | cc -x c - -o /dev/null "-l$1" >/dev/null 2>&1; }
 
 need_ci() {
+    need spirv-tools "checks the shaders" has spirv-val
+    need vulkan-validationlayers "Vulkan tests under validation" \
+        test -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
+    need chromium-common "a second software driver for Vulkan tests" \
+        test -e /usr/lib/chromium/vk_swiftshader_icd.json -o "$(uname -m)" != x86_64
     need clang "the second compiler" has clang
     need libclang-rt-14-dev "clang's sanitizer runtimes" has_clang_rt
     need clang-format "the format check" has clang-format

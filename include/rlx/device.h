@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: what a program runs on. Names are stable: "cpu" is this machine's processor with its
- * best instruction set; "cpu:scalar", "cpu:avx2" and "cpu:avx512" force a level. */
+ * best instruction set; "cpu:scalar", "cpu:avx2" and "cpu:avx512" force a level. "vulkan" is the
+ * best GPU; "vulkan:0", "vulkan:PART OF ITS NAME" and "vulkan:UUID" name one, also a software
+ * driver, which is never taken unasked. */
 #ifndef RLX_DEVICE_H
 #define RLX_DEVICE_H
 
 #include <rlx/base.h>
 
 RLX_BEGIN_DECLS
+
+/* How the memory of a GPU is used. Direct: the host maps it. Staged: it does not, and everything
+ * goes through a staging buffer. */
+typedef enum rlx_device_memory {
+    RLX_DEVICE_MEMORY_AUTO = 0, /* direct where memory is shared, staged where it is not */
+    RLX_DEVICE_MEMORY_DIRECT,
+    RLX_DEVICE_MEMORY_STAGED
+} rlx_device_memory;
 
 /* Retained: programs keep their device. May be used by several threads. */
 typedef struct rlx_device rlx_device;
@@ -23,6 +33,7 @@ typedef struct rlx_device_options {
     void (*run_parts)(void *user, uint32_t count, void (*part)(void *context, uint32_t index),
                       void *context);
     void *run_parts_user;
+    rlx_device_memory memory; /* Vulkan */
 } rlx_device_options;
 
 typedef struct rlx_device_info {

@@ -54,18 +54,32 @@ static rlx_status choose_collective(rlx_lowered *self, rlx_lowered_step *step) {
     return RLX_OK;
 }
 
-static rlx_status choose_step(rlx_lowered *self, rlx_lowered_step *step, rlx_tensor *tensors) {
+/* The axes whose true size is an extent of the value. */
+static uint8_t query_extents(const rlx_lowered *self, rlx_value_id value) {
+    uint8_t axes = 0;
+    if (value == RLX_NONE) return 0;
+    const rlx_type *type = &self->graph->values.items[value].type;
+    for (uint32_t i = 0; i < type->shape.rank; i++)
+        axes |= (uint8_t)((type->extents[i] != RLX_NONE) << i);
+    return axes;
+}
+
+static rlx_status choose_step(rlx_lowered *self, rlx_lowered_step *step, rlx_tensor *tensors,
+                              uint8_t *extents) {
     rlx_target_query query = {.op = step->op,
                               .attrs = step->attrs,
                               .in = tensors,
                               .out = tensors + step->input_count,
                               .in_count = step->input_count,
-                              .out_count = step->output_count};
+                              .out_count = step->output_count,
+                              .extents = extents};
     for (uint32_t i = 0; i < step->input_count; i++) {
         tensors[i] = query_tensor(self, step->inputs[i]);
+        extents[i] = query_extents(self, step->inputs[i]);
     }
     for (uint32_t i = 0; i < step->output_count; i++) {
         tensors[step->input_count + i] = query_tensor(self, step->outputs[i]);
+        extents[step->input_count + i] = query_extents(self, step->outputs[i]);
     }
     if ((rlx_op_info_of(step->op)->flags & RLX_OPF_COLLECTIVE) != 0) {
         RLX_TRY(choose_collective(self, step));
@@ -89,16 +103,18 @@ static void list_unsupported(const rlx_lowered *self, const rlx_lowered_step *st
 rlx_status rlx_lower_choose(rlx_lowered *self) {
     rlx_text list = {.allocator = self->graph->allocator};
     rlx_tensor *tensors = NULL;
+    uint8_t *extents = NULL;
     uint32_t most = 1, bad = 0;
     for (uint32_t s = 0; s < self->steps.count; s++) {
         uint32_t operands = self->steps.items[s].input_count + self->steps.items[s].output_count;
         if (operands > most) most = operands;
     }
     RLX_TRY(rlx_scratch_array(self->scratch, most, sizeof *tensors, (void **)&tensors));
+    RLX_TRY(rlx_scratch_array(self->scratch, most, sizeof *extents, (void **)&extents));
     for (uint32_t s = 0; s < self->steps.count; s++) {
         rlx_lowered_step *step = &self->steps.items[s];
         if (step->kind == RLX_STEP_JUMP || step->is_elided) continue;
-        RLX_TRY(choose_step(self, step, tensors));
+        RLX_TRY(choose_step(self, step, tensors, extents));
         if (step->choice.placement != RLX_PLACED_UNSUPPORTED) continue;
         list_unsupported(self, step, &list);
         bad++;

@@ -52,6 +52,9 @@ static rlx_status make_step(rlx_entry_emission *self, uint32_t s, rlx_plan_step 
                          .target = RLX_NONE,
                          .condition = RLX_NONE,
                          .value = RLX_NONE};
+    /* A prepare step is for the device to run as it likes: there is no executable yet that could
+     * walk host steps. */
+    if (step->is_prepare && step->kind == RLX_STEP_HOST) out.kind = RLX_STEP_KERNEL;
     RLX_TRY(rlx_plan_text(self->plan, step_name(lowered->graph, step), &out.name));
     if (step->kind == RLX_STEP_JUMP) {
         out.target = self->first_step + lowered->emitted[lowered->labels.items[step->label]];

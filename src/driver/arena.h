@@ -65,8 +65,9 @@ struct rlx_arena { /* first member of every implementation */
     void *address[RLX_SEGMENT_COUNT];   /* host address, or NULL where not mapped */
     bool is_present[RLX_SEGMENT_COUNT]; /* has memory here (even if 0 bytes) */
     bool is_writable[RLX_SEGMENT_COUNT];
-    _Atomic uint32_t pending; /* submits that were not waited for: no host access */
-    rlx_arena_hold *holds;    /* borrowed: ranges without host access */
+    const void *shared_weights; /* whose weights a device has copied; NULL: it copied none */
+    _Atomic uint32_t pending;   /* submits that were not waited for: no host access */
+    rlx_arena_hold *holds;      /* borrowed: ranges without host access */
 };
 
 /* Host memory, own or given. What it does not get it allocates with the plan's alignment; state,

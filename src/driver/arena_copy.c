@@ -158,7 +158,9 @@ rlx_status rlx_arena_copy_to(rlx_arena *arena, rlx_arena *destination) {
                         arena->plan->slots.count, destination->plan->slots.count);
     }
     shares_weights =
-        arena->address[weights] != NULL && arena->address[weights] == destination->address[weights];
+        (arena->address[weights] != NULL &&
+         arena->address[weights] == destination->address[weights]) ||
+        (arena->shared_weights != NULL && arena->shared_weights == destination->shared_weights);
     if (!shares_weights && !destination->is_writable[weights] && arena->bytes[weights] != 0) {
         return RLX_FAIL(RLX_MISMATCH, "the destination shares the weights of another program");
     }

@@ -20,6 +20,9 @@ typedef struct rlx_target_query {
     const void *attrs;
     const rlx_tensor *in, *out;
     uint32_t in_count, out_count;
+    /* Per operand, inputs then outputs: bit i says that the size of axis i is known in a run alone,
+     * and dims[i] is its bound. NULL: nothing is known about that. */
+    const uint8_t *extents;
 } rlx_target_query;
 
 enum { RLX_TARGET_LAYOUTS = 4 };

@@ -68,12 +68,40 @@ static rlx_status compile(rlx_engine *self, const char *options, const rlx_graph
     return rlx_exec_create(self->program, &run, &self->exec);
 }
 
+/* A GPU is opened once for all cases: drivers take their time. */
+static rlx_device *kept_device;
+
+void rlx_engine_release_devices(void) {
+    rlx_device_release(kept_device);
+    kept_device = NULL;
+}
+
+static rlx_status open_by_name(rlx_engine *self, const char *name, const char *options) {
+    rlx_device_options how = {.size = sizeof how};
+    if (strncmp(name, "vulkan", 6) != 0) return rlx_device_open(name, NULL, &self->device);
+    if (strstr(options, "+staged") != NULL) how.memory = RLX_DEVICE_MEMORY_STAGED;
+    if (kept_device == NULL) RLX_TRY(rlx_device_open(name, &how, &kept_device));
+    self->device = rlx_device_retain(kept_device);
+    return RLX_OK;
+}
+
+rlx_status rlx_engine_probe(const char *name) {
+    rlx_engine self = {0};
+    char device[32];
+    size_t length = strcspn(name, "+");
+    if (strncmp(name, "vulkan", 6) != 0) return RLX_OK;
+    snprintf(device, sizeof device, "%.*s", (int)length, name);
+    RLX_TRY(open_by_name(&self, device, name + length));
+    rlx_device_release(self.device);
+    return RLX_OK;
+}
+
 static rlx_status open_device(rlx_engine *self, const char *name, const rlx_graph *model,
                               const rlx_test_array *inputs, uint32_t input_count) {
     char device[32];
     size_t length = strcspn(name, "+");
     snprintf(device, sizeof device, "%.*s", (int)length, name);
-    RLX_TRY(rlx_device_open(device, NULL, &self->device));
+    RLX_TRY(open_by_name(self, device, name + length));
     return compile(self, name + length, model, inputs, input_count);
 }
 

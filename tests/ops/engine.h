@@ -9,14 +9,17 @@
 #include <rlx/session.h>
 
 /* "oracle"; or a device name with options behind it: "cpu", "cpu:scalar+plain", "cpu+poison".
- * plain: no optional pass and no buffer shared; poison: buffers are overwritten after their last
- * use. */
+ * staged: memory of a Vulkan device is not mapped; plain: no optional pass and no buffer shared;
+ * poison: buffers are overwritten after their last use. */
 typedef struct rlx_engine rlx_engine;
 
 /* `model` and the shapes of the inputs say what to compile; both are borrowed for the call. */
 RLX_WARN_UNUSED rlx_status rlx_engine_create(const char *name, const rlx_graph *model,
                                              const rlx_test_array *inputs, uint32_t input_count,
                                              rlx_engine **out_engine);
+/* Whether the engine's device is there; the error text says what is missing. */
+RLX_WARN_UNUSED rlx_status rlx_engine_probe(const char *name);
+void rlx_engine_release_devices(void);       /* at the end of the program */
 void rlx_engine_destroy(rlx_engine *engine); /* NULL is fine */
 
 /* One run; states keep what it wrote. Outputs are owned by the caller. */

@@ -128,7 +128,13 @@ static void walk(const char *folder, uint32_t depth, case_tally *tally) {
 int main(int argument_count, char **arguments) {
     case_tally tally = {.engine = argument_count > 1 ? arguments[1] : "oracle",
                         .part = argument_count > 3 ? arguments[3] : NULL};
+    enum { SKIPPED = 77 };
+    if (rlx_engine_probe(tally.engine) != RLX_OK) {
+        printf("skipped: %s\n", rlx_last_error());
+        return SKIPPED;
+    }
     walk(argument_count > 2 ? arguments[2] : "cases", 0, &tally);
+    rlx_engine_release_devices();
     printf("%s: %u cases passed, %u failed\n", tally.engine, tally.passed, tally.failed);
     return tally.failed > 0 || tally.passed == 0;
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An open Vulkan device from inside: its queue, its one pipeline layout, its pipelines, and the
+ * weights that its arenas share. */
+#ifndef RLX_BACKEND_VULKAN_DEVICE_H
+#define RLX_BACKEND_VULKAN_DEVICE_H
+
+#include "backend/vulkan/caps.h"
+#include "backend/vulkan/lower.h"
+#include "base/thread.h"
+#include "base/vec.h"
+#include "driver/device.h"
+
+typedef struct rlx_vk_buffer {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    uint64_t bytes;
+    void *mapped; /* NULL: not mapped */
+    bool is_coherent;
+} rlx_vk_buffer;
+
+/* What a pipeline is made from: two with equal keys are one. */
+typedef struct rlx_vk_key {
+    uint32_t shader;
+    uint64_t code; /* hash of a chain's SPIR-V; 0 for others */
+    uint32_t dtypes[RLX_VK_BINDINGS];
+    uint32_t constants[RLX_VK_CONSTANTS];
+} rlx_vk_key;
+
+typedef struct rlx_vk_pipeline {
+    rlx_vk_key key;
+    VkPipeline handle;
+} rlx_vk_pipeline;
+
+/* Weights that several arenas read: one copy per program. */
+typedef struct rlx_vk_weights {
+    struct rlx_vk_weights *next;
+    const void *source; /* the program's memory */
+    uint32_t owners;
+    rlx_vk_buffer buffer;
+} rlx_vk_weights;
+
+typedef struct rlx_vk_device {
+    rlx_device base;
+    rlx_vk_instance instance;
+    rlx_vk_caps caps;
+    rlx_vk_policy policy;
+    rlx_vk_functions vk;
+    VkDevice handle;
+    VkQueue queue;
+    pthread_mutex_t lock; /* of the queue, the commands below, pipelines and weights */
+    VkSemaphore timeline;
+    uint64_t submitted; /* the newest value of the timeline */
+    VkCommandPool pool; /* for transfers */
+    VkCommandBuffer transfer;
+    rlx_vk_buffer staging;
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    RLX_VEC(rlx_vk_pipeline) pipelines;
+    rlx_vk_weights *weights;
+    _Atomic uint32_t is_lost;
+    char name[32];
+    char description[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE + 64];
+} rlx_vk_device;
+
+/* memory.c */
+typedef enum rlx_vk_use { RLX_VK_ARENA, RLX_VK_UPLOAD, RLX_VK_READBACK } rlx_vk_use;
+RLX_WARN_UNUSED rlx_status rlx_vk_buffer_create(rlx_vk_device *device, rlx_vk_use use,
+                                                uint64_t bytes, rlx_vk_buffer *out_buffer);
+void rlx_vk_buffer_destroy(rlx_vk_device *device, rlx_vk_buffer *buffer); /* zeroed is fine */
+/* Before the device reads what the host wrote; before the host reads what the device wrote. */
+RLX_WARN_UNUSED rlx_status rlx_vk_flush(rlx_vk_device *device, const rlx_vk_buffer *buffer,
+                                        uint64_t offset, uint64_t bytes);
+RLX_WARN_UNUSED rlx_status rlx_vk_invalidate(rlx_vk_device *device, const rlx_vk_buffer *buffer,
+                                             uint64_t offset, uint64_t bytes);
+
+/* queue.c: submits recorded commands; *out_value is what to wait for. */
+RLX_WARN_UNUSED rlx_status rlx_vk_submit(rlx_vk_device *device, VkCommandBuffer commands,
+                                         uint64_t *out_value);
+RLX_WARN_UNUSED rlx_status rlx_vk_wait(rlx_vk_device *device, uint64_t value);
+/* Notes a result; a lost device stays lost. */
+RLX_WARN_UNUSED rlx_status rlx_vk_check(rlx_vk_device *device, VkResult result, const char *what);
+/* Transfers that are done when they return. Host memory of any size; ranges of a copy do not
+ * overlap. Offsets and bytes of a fill are multiples of 4. */
+RLX_WARN_UNUSED rlx_status rlx_vk_write(rlx_vk_device *device, const rlx_vk_buffer *to,
+                                        uint64_t offset, const void *source, uint64_t bytes);
+RLX_WARN_UNUSED rlx_status rlx_vk_read(rlx_vk_device *device, const rlx_vk_buffer *from,
+                                       uint64_t offset, void *destination, uint64_t bytes);
+RLX_WARN_UNUSED rlx_status rlx_vk_copy(rlx_vk_device *device, const rlx_vk_buffer *from,
+                                       uint64_t from_offset, const rlx_vk_buffer *to,
+                                       uint64_t to_offset, uint64_t bytes);
+RLX_WARN_UNUSED rlx_status rlx_vk_fill(rlx_vk_device *device, const rlx_vk_buffer *to,
+                                       uint64_t offset, uint64_t bytes, uint32_t word);
+
+/* pipelines.c: made once, kept as long as the device. */
+RLX_WARN_UNUSED rlx_status rlx_vk_find_pipeline(rlx_vk_device *device,
+                                                const rlx_vk_dispatch *dispatch,
+                                                const rlx_dtype *dtypes, VkPipeline *out_pipeline);
+
+/* arena.c */
+typedef struct rlx_vk_arena {
+    rlx_arena base;
+    rlx_vk_device *device;                    /* borrowed: the program has it */
+    rlx_vk_buffer buffers[RLX_SEGMENT_COUNT]; /* owned, except shared weights */
+    rlx_vk_weights *weights;                  /* counted; NULL: none shared */
+} rlx_vk_arena;
+RLX_WARN_UNUSED rlx_status rlx_vk_create_arena(rlx_device *base, const rlx_arena_request *request,
+                                               rlx_arena **out_arena);
+/* Whether an arena is one of ours (prepare steps have a host arena). */
+bool rlx_vk_is_arena(const rlx_arena *arena);
+
+/* stream.c, host_stream.c */
+RLX_WARN_UNUSED rlx_status rlx_vk_create_stream(rlx_device *base, const rlx_allocator *allocator,
+                                                rlx_arena *arena, rlx_stream **out_stream);
+RLX_WARN_UNUSED rlx_status rlx_vk_create_host_stream(const rlx_allocator *allocator,
+                                                     rlx_arena *arena, rlx_stream **out_stream);
+
+/* target.c */
+rlx_target rlx_vk_target(const rlx_vk_caps *caps); /* borrows caps */
+
+#endif
