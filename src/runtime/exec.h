@@ -40,6 +40,7 @@ struct rlx_exec {
     rlx_stream *stream;   /* owned */
     rlx_scratch memory;   /* owned: every table below */
     uint64_t heap_offset; /* of state and scratch in the symmetric heap; RLX_NO_OFFSET: not there */
+    rlx_arena *shadow;    /* in `memory`: what host steps see where the arena is not mapped */
     rlx_fault *fault;     /* in the arena; NULL: a plan without steps, or memory not mapped */
 
     rlx_exec_item *items;
@@ -75,7 +76,7 @@ RLX_WARN_UNUSED rlx_status rlx_exec_prepare_items(rlx_exec *exec);
 /* host_step.c */
 RLX_WARN_UNUSED rlx_status rlx_host_step_prepare(rlx_exec *exec, uint32_t step,
                                                  rlx_host_step **out_host);
-void rlx_host_step_run(rlx_host_step *host);
+RLX_WARN_UNUSED rlx_status rlx_host_step_run(rlx_exec *exec, rlx_host_step *host);
 /* ranks.c: an executable of several ranks. Join compares the ranks and takes memory of the heap;
  * agree fails on all ranks where `status` is not RLX_OK on one; leave gives the memory back. */
 RLX_WARN_UNUSED rlx_status rlx_exec_join_ranks(rlx_exec *exec);

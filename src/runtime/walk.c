@@ -111,7 +111,7 @@ static rlx_status take_jump(rlx_exec *exec, const rlx_exec_item *item, uint32_t 
 
 static rlx_status run_host(rlx_exec *exec, const rlx_exec_item *item) {
     if (exec->times != NULL) exec->times[0].start_ns = rlx_now_ns();
-    rlx_host_step_run(item->host);
+    RLX_TRY(rlx_host_step_run(exec, item->host));
     if (exec->times != NULL) exec->times[0].end_ns = rlx_now_ns();
     return RLX_OK;
 }
