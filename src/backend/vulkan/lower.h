@@ -56,6 +56,7 @@ struct rlx_vk_lowering {
     const rlx_vk_caps *caps;
     const rlx_target_query *query;
     uint32_t step;
+    uint64_t unaligned; /* bit per operand: its first element is not at a multiple of 16 bytes */
     /* Called for each dispatch, in order; one that reads what another of the step wrote comes after
      * it. */
     rlx_status (*emit)(void *user, const rlx_vk_dispatch *dispatch);

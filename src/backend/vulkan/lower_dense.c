@@ -68,6 +68,49 @@ static void set_sizes(rlx_vk_lowering *self, const rlx_matmul_attrs *attrs, uint
     rlx_vk_set_dim(self, 10, 0, has_m && attrs->transpose_a ? a->rank - 2 : a->rank - 1);
 }
 
+static bool are_fours(const int64_t *strides, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (strides[i] % 4 != 0) return false;
+    }
+    return true;
+}
+
+/* Rows of 128-bit words: a [..][m][k], y [..][m][n], and b by rows or by columns. */
+static bool is_in_fours(const rlx_vk_lowering *self, const rlx_matmul_attrs *attrs) {
+    const rlx_target_query *query = self->query;
+    const rlx_tensor *a = &query->in[0], *b = &query->in[1], *y = &query->out[0];
+    uint64_t used = 3 | UINT64_C(1) << query->in_count;
+    if (a->dtype != RLX_DTYPE_F32 || b->dtype != RLX_DTYPE_F32 || y->dtype != RLX_DTYPE_F32 ||
+        a->rank < 2 || b->rank < 2 || attrs->transpose_a || (self->unaligned & used) != 0) {
+        return false;
+    }
+    if (query->extents != NULL && (query->extents[0] >> (a->rank - 1) & 1) != 0) return false;
+    if (query->extents != NULL && query->extents[1] != 0) return false;
+    return a->dims[a->rank - 1] % 4 == 0 && a->strides[a->rank - 1] == 1 &&
+           y->strides[y->rank - 1] == 1 && b->strides[b->rank - 1] == 1 &&
+           are_fours(a->strides, a->rank - 1) && are_fours(b->strides, b->rank - 1) &&
+           are_fours(y->strides, y->rank - 1) && y->dims[y->rank - 1] % 4 == 0;
+}
+
+/* Rows and vectors of columns per lane: as many as registers hold. Measured on lavapipe; GPUs want
+ * more lanes with fewer registers each. */
+static uint64_t choose_variant(rlx_vk_lowering *self, const rlx_matmul_attrs *attrs) {
+    const rlx_tensor *y = &self->query->out[0];
+    bool is_cpu = self->caps->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    int64_t m = y->dims[y->rank - 2], n = y->dims[y->rank - 1], rows, vectors = 1, tiles;
+    self->now.shader = RLX_VK_MATMUL_VEC4;
+    rows = m < 4 ? m : 4;
+    if (!attrs->transpose_b && is_cpu && n % 8 == 0) vectors = 2;
+    if (!attrs->transpose_b && is_cpu && m >= 8) rows = 8;
+    self->now.constants[3] = attrs->transpose_b;
+    self->now.constants[4] = (uint32_t)rows;
+    self->now.constants[5] = (uint32_t)vectors;
+    tiles = (m + rows - 1) / (rows == 0 ? 1 : rows) * (n / (4 * vectors));
+    for (uint32_t i = 0; i + 2 < y->rank; i++)
+        tiles *= y->dims[i];
+    return rlx_vk_groups(tiles);
+}
+
 void rlx_vk_lower_matmul(rlx_vk_lowering *self) {
     const rlx_target_query *query = self->query;
     const rlx_matmul_attrs *attrs = query->attrs;
@@ -96,7 +139,9 @@ void rlx_vk_lower_matmul(rlx_vk_lowering *self) {
     rlx_vk_bind(self, OUTPUT, output, true);
     for (uint32_t i = 0; i < query->in_count; i++)
         rlx_vk_cover(self, i);
-    rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(y)));
+    rlx_vk_emit(self, is_in_fours(self, attrs) && rlx_tensor_elements(y) != 0
+                          ? choose_variant(self, attrs)
+                          : rlx_vk_groups(rlx_tensor_elements(y)));
 }
 
 /* Strides of [n][c][up to three spatial axes] from `word` on; missing axes come first. */

@@ -221,6 +221,7 @@ static rlx_status add_kernel(preparation *self) {
     rlx_tensor *tensors = NULL;
     uint8_t *extents = NULL;
     static char present;
+    uint64_t unaligned = 0;
     rlx_vk_lowering *lowering = NULL;
     rlx_target_query query = {.op = self->row->op, .attrs = self->row->attrs};
     rlx_status status = rlx_scratch_array(&memory, count + 1u, sizeof *tensors, (void **)&tensors);
@@ -231,6 +232,9 @@ static rlx_status add_kernel(preparation *self) {
         if (slot == RLX_NONE) continue;
         tensors[i] = rlx_plan_tensor(&plan->slots.items[slot]);
         tensors[i].data = &present;
+        if (i < 64 && rlx_plan_slot_offset(plan, &plan->slots.items[slot]) % 16 != 0) {
+            unaligned |= UINT64_C(1) << i;
+        }
         for (uint32_t k = 0; k < tensors[i].rank; k++) {
             uint32_t extent = plan->slots.items[slot].extents[k];
             if (extent != RLX_NONE && !is_own_output(self, extent)) {
@@ -247,6 +251,7 @@ static rlx_status add_kernel(preparation *self) {
         lowering->caps = &self->stream->device->caps;
         lowering->query = &query;
         lowering->step = self->step;
+        lowering->unaligned = unaligned;
         lowering->emit = add_dispatch;
         lowering->user = self;
         rlx_vk_lower(lowering);

@@ -52,9 +52,12 @@ rlx_status rlx_vk_wait(rlx_vk_device *device, uint64_t value) {
                                 .semaphoreCount = 1,
                                 .pSemaphores = &device->timeline,
                                 .pValues = &value};
+    VkResult result;
     RLX_TRY(check_alive(device));
-    return rlx_vk_check(device, device->vk.WaitSemaphores(device->handle, &info, wait_ns),
-                        "vkWaitSemaphores");
+    result = device->vk.WaitSemaphores(device->handle, &info, wait_ns);
+    /* Whoever fails here destroys what the device may still use: it must be idle before. */
+    if (result != VK_SUCCESS) (void)device->vk.DeviceWaitIdle(device->handle);
+    return rlx_vk_check(device, result, "vkWaitSemaphores");
 }
 
 /* What came before on this queue is visible to a transfer, and the transfer to what comes. */

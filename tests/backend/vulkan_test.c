@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Vulkan backend on a software driver, with a shim between it and us: what is recorded and
+ * submitted, failing calls, lost devices, and a pretended discrete GPU. Skipped with a word where
+ * there is no driver. */
+#include "backend/vulkan/caps.h"
+#include "backend/vulkan/record.h"
+#include "support/support.h"
+
+#include <rlx/rlx.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TOKENS = 6, VOCABULARY = 32 };
+
+/* The shim. `real` is the driver's table. */
+static rlx_vk_functions real;
+static rlx_vk_instance real_instance;
+static struct {
+    uint64_t calls, fail_at; /* of calls that can fail */
+    VkResult failure;
+    uint64_t records, submits, dispatches, copied_bytes, pipelines, flushes;
+    bool pretends_discrete;
+    VkDeviceMemory hidden[64]; /* not mappable */
+    uint32_t hidden_count;
+} shim;
+
+static bool fails(void) {
+    return shim.calls++ == shim.fail_at;
+}
+
+#define CAN_FAIL(name, parameters, arguments)                      \
+    static VKAPI_ATTR VkResult VKAPI_CALL shim_##name parameters { \
+        return fails() ? shim.failure : real.name arguments;       \
+    }
+#define ALLOCATION const VkAllocationCallbacks *c
+CAN_FAIL(CreateBuffer, (VkDevice d, const VkBufferCreateInfo *i, ALLOCATION, VkBuffer *o),
+         (d, i, c, o))
+CAN_FAIL(BindBufferMemory, (VkDevice d, VkBuffer b, VkDeviceMemory m, VkDeviceSize o), (d, b, m, o))
+CAN_FAIL(CreateShaderModule,
+         (VkDevice d, const VkShaderModuleCreateInfo *i, ALLOCATION, VkShaderModule *o),
+         (d, i, c, o))
+CAN_FAIL(CreatePipelineCache,
+         (VkDevice d, const VkPipelineCacheCreateInfo *i, ALLOCATION, VkPipelineCache *o),
+         (d, i, c, o))
+CAN_FAIL(CreatePipelineLayout,
+         (VkDevice d, const VkPipelineLayoutCreateInfo *i, ALLOCATION, VkPipelineLayout *o),
+         (d, i, c, o))
+CAN_FAIL(CreateDescriptorSetLayout,
+         (VkDevice d, const VkDescriptorSetLayoutCreateInfo *i, ALLOCATION,
+          VkDescriptorSetLayout *o),
+         (d, i, c, o))
+CAN_FAIL(CreateDescriptorPool,
+         (VkDevice d, const VkDescriptorPoolCreateInfo *i, ALLOCATION, VkDescriptorPool *o),
+         (d, i, c, o))
+CAN_FAIL(AllocateDescriptorSets,
+         (VkDevice d, const VkDescriptorSetAllocateInfo *i, VkDescriptorSet *o), (d, i, o))
+CAN_FAIL(CreateCommandPool,
+         (VkDevice d, const VkCommandPoolCreateInfo *i, ALLOCATION, VkCommandPool *o), (d, i, c, o))
+CAN_FAIL(AllocateCommandBuffers,
+         (VkDevice d, const VkCommandBufferAllocateInfo *i, VkCommandBuffer *o), (d, i, o))
+CAN_FAIL(EndCommandBuffer, (VkCommandBuffer b), (b))
+CAN_FAIL(CreateSemaphore, (VkDevice d, const VkSemaphoreCreateInfo *i, ALLOCATION, VkSemaphore *o),
+         (d, i, c, o))
+CAN_FAIL(WaitSemaphores, (VkDevice d, const VkSemaphoreWaitInfo *i, uint64_t t), (d, i, t))
+
+static VKAPI_ATTR VkResult VKAPI_CALL shim_BeginCommandBuffer(VkCommandBuffer b,
+                                                              const VkCommandBufferBeginInfo *i) {
+    shim.records++;
+    return fails() ? shim.failure : real.BeginCommandBuffer(b, i);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL shim_CreateComputePipelines(
+    VkDevice d, VkPipelineCache c, uint32_t n, const VkComputePipelineCreateInfo *i,
+    const VkAllocationCallbacks *a, VkPipeline *o) {
+    shim.pipelines++;
+    return fails() ? shim.failure : real.CreateComputePipelines(d, c, n, i, a, o);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL shim_QueueSubmit(VkQueue q, uint32_t n, const VkSubmitInfo *i,
+                                                       VkFence f) {
+    shim.submits++;
+    return fails() ? shim.failure : real.QueueSubmit(q, n, i, f);
+}
+
+static VKAPI_ATTR void VKAPI_CALL shim_CmdDispatch(VkCommandBuffer b, uint32_t x, uint32_t y,
+                                                   uint32_t z) {
+    shim.dispatches++;
+    real.CmdDispatch(b, x, y, z);
+}
+
+static VKAPI_ATTR void VKAPI_CALL shim_CmdCopyBuffer(VkCommandBuffer b, VkBuffer from, VkBuffer to,
+                                                     uint32_t n, const VkBufferCopy *regions) {
+    for (uint32_t i = 0; i < n; i++)
+        shim.copied_bytes += regions[i].size;
+    real.CmdCopyBuffer(b, from, to, n, regions);
+}
+
+/* A discrete GPU: type 0 is its own memory, type 1 the host's, which is not coherent. The driver
+ * has only one type. */
+static VKAPI_ATTR VkResult VKAPI_CALL shim_AllocateMemory(VkDevice d, const VkMemoryAllocateInfo *i,
+                                                          const VkAllocationCallbacks *c,
+                                                          VkDeviceMemory *o) {
+    VkMemoryAllocateInfo info = *i;
+    if (fails()) return shim.failure;
+    if (shim.pretends_discrete) info.memoryTypeIndex = 0;
+    VkResult result = real.AllocateMemory(d, &info, c, o);
+    if (result == VK_SUCCESS && shim.pretends_discrete && i->memoryTypeIndex == 0 &&
+        shim.hidden_count < 64) {
+        shim.hidden[shim.hidden_count++] = *o;
+    }
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL shim_MapMemory(VkDevice d, VkDeviceMemory m, VkDeviceSize o,
+                                                     VkDeviceSize s, VkMemoryMapFlags f, void **p) {
+    if (fails()) return shim.failure;
+    for (uint32_t i = 0; i < shim.hidden_count; i++) {
+        if (shim.hidden[i] == m) return VK_ERROR_MEMORY_MAP_FAILED;
+    }
+    return real.MapMemory(d, m, o, s, f, p);
+}
+
+static VKAPI_ATTR void VKAPI_CALL shim_FreeMemory(VkDevice d, VkDeviceMemory m, ALLOCATION) {
+    for (uint32_t i = 0; i < shim.hidden_count; i++) {
+        if (shim.hidden[i] == m) shim.hidden[i] = shim.hidden[--shim.hidden_count];
+    }
+    real.FreeMemory(d, m, c);
+}
+
+static VKAPI_ATTR void VKAPI_CALL shim_GetBufferMemoryRequirements(VkDevice d, VkBuffer b,
+                                                                   VkMemoryRequirements *o) {
+    real.GetBufferMemoryRequirements(d, b, o);
+    if (shim.pretends_discrete) o->memoryTypeBits = 3;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL shim_FlushMappedMemoryRanges(VkDevice d, uint32_t n,
+                                                                   const VkMappedMemoryRange *r) {
+    shim.flushes++;
+    return real.FlushMappedMemoryRanges(d, n, r);
+}
+
+static VKAPI_ATTR void VKAPI_CALL
+shim_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice d, VkPhysicalDeviceMemoryProperties *o) {
+    real_instance.GetPhysicalDeviceMemoryProperties(d, o);
+    if (!shim.pretends_discrete) return;
+    o->memoryTypeCount = o->memoryHeapCount = 2;
+    o->memoryTypes[0] = (VkMemoryType){VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
+    o->memoryTypes[1] =
+        (VkMemoryType){VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
+    o->memoryHeaps[1] = (VkMemoryHeap){o->memoryHeaps[0].size, 0};
+}
+
+static VKAPI_ATTR void VKAPI_CALL
+shim_GetPhysicalDeviceProperties2(VkPhysicalDevice d, VkPhysicalDeviceProperties2 *o) {
+    real_instance.GetPhysicalDeviceProperties2(d, o);
+    if (shim.pretends_discrete) o->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+}
+
+#define TAKE(name) functions->name = shim_##name;
+static void install(rlx_vk_instance *instance, rlx_vk_functions *functions) {
+    if (instance != NULL) {
+        real_instance = *instance;
+        instance->GetPhysicalDeviceMemoryProperties = shim_GetPhysicalDeviceMemoryProperties;
+        instance->GetPhysicalDeviceProperties2 = shim_GetPhysicalDeviceProperties2;
+        return;
+    }
+    real = *functions;
+    TAKE(CreateBuffer)
+    TAKE(BindBufferMemory) TAKE(CreateShaderModule) TAKE(CreatePipelineCache)
+        TAKE(CreatePipelineLayout) TAKE(CreateDescriptorSetLayout) TAKE(CreateDescriptorPool)
+            TAKE(AllocateDescriptorSets) TAKE(CreateCommandPool) TAKE(AllocateCommandBuffers)
+                TAKE(EndCommandBuffer) TAKE(CreateSemaphore) TAKE(WaitSemaphores)
+                    TAKE(BeginCommandBuffer) TAKE(CreateComputePipelines) TAKE(QueueSubmit)
+                        TAKE(CmdDispatch) TAKE(CmdCopyBuffer) TAKE(AllocateMemory) TAKE(MapMemory)
+                            TAKE(FreeMemory) TAKE(GetBufferMemoryRequirements)
+                                TAKE(FlushMappedMemoryRanges)
+}
+
+static int begin(void **state) {
+    (void)state;
+    memset(&shim, 0, sizeof shim);
+    shim.fail_at = UINT64_MAX;
+    shim.failure = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    return 0;
+}
+
+/* A decoder with K/V on a device, token by token. */
+typedef struct decoder {
+    rlx_device *device;
+    rlx_session *session;
+    rlx_program *program;
+    rlx_exec *exec;
+    float logits[TOKENS][VOCABULARY];
+} decoder;
+
+static rlx_status decoder_open(decoder *self, const char *device, rlx_device_memory memory) {
+    rlx_device_options options = {.size = sizeof options, .memory = memory};
+    rlx_binding binding = {"S", 1};
+    rlx_entry_spec entry = {.bindings = &binding, .binding_count = 1};
+    rlx_compile_options how = {.size = sizeof how, .entries = &entry, .entry_count = 1};
+    memset(self, 0, sizeof *self);
+    RLX_TRY(rlx_device_open(device, &options, &self->device));
+    RLX_TRY(rlx_session_open(NULL, "../session/graphs/decoder.rlx", &self->session));
+    RLX_TRY(rlx_session_compile(self->session, self->device, &how, NULL, &self->program));
+    return rlx_exec_create(self->program, NULL, &self->exec);
+}
+
+static rlx_status decoder_step(decoder *self, rlx_exec *exec, int64_t position) {
+    int64_t token = (position * 7 + 3) % VOCABULARY;
+    RLX_TRY(rlx_exec_set(exec, 0, "tokens", &token, sizeof token));
+    RLX_TRY(rlx_exec_set(exec, 0, "position", &position, sizeof position));
+    RLX_TRY(rlx_exec_run(exec, 0));
+    return rlx_exec_read_output_f32(exec, 0, 0, self->logits[position], VOCABULARY, NULL);
+}
+
+static rlx_status decoder_run(decoder *self) {
+    for (int64_t i = 0; i < TOKENS; i++)
+        RLX_TRY(decoder_step(self, self->exec, i));
+    return RLX_OK;
+}
+
+static void decoder_close(decoder *self) {
+    rlx_exec_destroy(self->exec);
+    rlx_program_release(self->program);
+    rlx_session_destroy(self->session);
+    rlx_device_release(self->device);
+    self->exec = NULL;
+}
+
+static const char software[] = "vulkan:llvmpipe";
+
+static void a_decoder_agrees_with_the_cpu_and_staged_with_direct(void **state) {
+    decoder cpu, direct, staged;
+    (void)state;
+    assert_ok(decoder_open(&cpu, "cpu:scalar", RLX_DEVICE_MEMORY_AUTO));
+    assert_ok(decoder_run(&cpu));
+    assert_ok(decoder_open(&direct, software, RLX_DEVICE_MEMORY_DIRECT));
+    assert_ok(decoder_run(&direct));
+    assert_ok(decoder_open(&staged, software, RLX_DEVICE_MEMORY_STAGED));
+    assert_ok(decoder_run(&staged));
+    assert_close_f32(&cpu.logits[0][0], &direct.logits[0][0], TOKENS * VOCABULARY, 1e-5, 1e-5);
+    assert_memory_equal(direct.logits, staged.logits, sizeof direct.logits);
+    decoder_close(&cpu);
+    decoder_close(&direct);
+    decoder_close(&staged);
+}
+
+static void a_run_records_nothing_and_submits_once(void **state) {
+    decoder d;
+    (void)state;
+    assert_ok(decoder_open(&d, software, RLX_DEVICE_MEMORY_DIRECT));
+    assert_ok(decoder_step(&d, d.exec, 0));
+    shim.records = shim.submits = shim.dispatches = shim.pipelines = shim.copied_bytes = 0;
+    for (int64_t i = 1; i < TOKENS; i++)
+        assert_ok(decoder_step(&d, d.exec, i));
+    assert_int_equal(shim.records, 0);
+    assert_int_equal(shim.dispatches, 0);
+    assert_int_equal(shim.pipelines, 0);
+    assert_int_equal(shim.submits, TOKENS - 1);
+    assert_int_equal(shim.copied_bytes, 0);
+    decoder_close(&d);
+}
+
+static void a_token_moves_itself_and_its_logits_only(void **state) {
+    enum { FAULT_RECORD = 24 };
+    decoder d;
+    (void)state;
+    assert_ok(decoder_open(&d, software, RLX_DEVICE_MEMORY_STAGED));
+    assert_ok(decoder_step(&d, d.exec, 0));
+    shim.copied_bytes = 0;
+    assert_ok(decoder_step(&d, d.exec, 1));
+    /* Token, position, logits, and a look at the fault record. */
+    assert_int_equal(shim.copied_bytes, 8 + 8 + VOCABULARY * sizeof(float) + FAULT_RECORD);
+    decoder_close(&d);
+}
+
+static void a_clone_goes_on_where_the_first_stands(void **state) {
+    decoder d, whole;
+    rlx_exec *twin = NULL;
+    (void)state;
+    assert_ok(decoder_open(&whole, software, RLX_DEVICE_MEMORY_STAGED));
+    assert_ok(decoder_run(&whole));
+    assert_ok(decoder_open(&d, software, RLX_DEVICE_MEMORY_STAGED));
+    for (int64_t i = 0; i < 3; i++)
+        assert_ok(decoder_step(&d, d.exec, i));
+    assert_ok(rlx_exec_clone(d.exec, 0, &twin));
+    for (int64_t i = 3; i < TOKENS; i++)
+        assert_ok(decoder_step(&d, twin, i));
+    assert_memory_equal(d.logits, whole.logits, sizeof d.logits);
+    rlx_exec_destroy(twin);
+    decoder_close(&d);
+    decoder_close(&whole);
+}
+
+static void a_fault_in_a_shader_names_its_node(void **state) {
+    static const rlx_device_memory modes[] = {RLX_DEVICE_MEMORY_DIRECT, RLX_DEVICE_MEMORY_STAGED};
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        decoder d;
+        int64_t token = VOCABULARY + 5, position = 0;
+        assert_ok(decoder_open(&d, software, modes[i]));
+        assert_ok(rlx_exec_set(d.exec, 0, "tokens", &token, sizeof token));
+        assert_ok(rlx_exec_set(d.exec, 0, "position", &position, sizeof position));
+        assert_status(RLX_FAULT, rlx_exec_run(d.exec, 0));
+        assert_error_has("node 'rows' (gather): index out of range: 37");
+        assert_ok(rlx_exec_reset_state(d.exec));
+        assert_ok(decoder_run(&d)); /* and it goes on */
+        decoder_close(&d);
+    }
+}
+
+static void every_call_may_fail(void **state) {
+    uint64_t n;
+    (void)state;
+    for (n = 0; n < 10000; n++) {
+        decoder d;
+        shim.calls = 0;
+        shim.fail_at = n;
+        rlx_status status = decoder_open(&d, software, RLX_DEVICE_MEMORY_STAGED);
+        if (status == RLX_OK) status = decoder_step(&d, d.exec, 0);
+        bool was_reached = shim.calls > n;
+        decoder_close(&d);
+        if (!was_reached) {
+            assert_int_equal(status, RLX_OK);
+            break;
+        }
+        assert_int_not_equal(status, RLX_OK);
+        assert_true(strlen(rlx_last_error()) > 0);
+        if (n > 24) n += 16; /* the calls repeat themselves */
+    }
+    assert_true(n > 100);
+}
+
+static void a_lost_device_is_lost_and_can_be_opened_again(void **state) {
+    decoder d, other;
+    (void)state;
+    assert_ok(decoder_open(&other, software, RLX_DEVICE_MEMORY_DIRECT));
+    assert_ok(decoder_open(&d, software, RLX_DEVICE_MEMORY_DIRECT));
+    assert_ok(decoder_step(&d, d.exec, 0));
+    shim.failure = VK_ERROR_DEVICE_LOST;
+    shim.fail_at = shim.calls; /* the next submit */
+    assert_status(RLX_DEVICE, decoder_step(&d, d.exec, 1));
+    assert_error_has("steps 0 to");
+    assert_status(RLX_DEVICE, decoder_step(&d, d.exec, 1)); /* every later call too */
+    assert_error_has("was lost");
+    assert_ok(decoder_step(&other, other.exec, 0)); /* no other device is */
+    decoder_close(&d);
+    assert_ok(decoder_open(&d, software, RLX_DEVICE_MEMORY_DIRECT));
+    assert_ok(decoder_run(&d));
+    decoder_close(&d);
+    decoder_close(&other);
+}
+
+static void a_discrete_gpu_is_staged_and_gives_the_same_bits(void **state) {
+    decoder direct, discrete;
+    (void)state;
+    assert_ok(decoder_open(&direct, software, RLX_DEVICE_MEMORY_DIRECT));
+    assert_ok(decoder_run(&direct));
+    shim.pretends_discrete = true;
+    assert_ok(decoder_open(&discrete, software, RLX_DEVICE_MEMORY_AUTO));
+    assert_ok(decoder_run(&discrete));
+    assert_true(shim.hidden_count > 0); /* and none of it was mapped */
+    assert_true(shim.flushes > 0);      /* host memory was not coherent */
+    assert_memory_equal(direct.logits, discrete.logits, sizeof direct.logits);
+    decoder_close(&discrete);
+    decoder_close(&direct);
+}
+
+/* Barriers, without a device. */
+static rlx_vk_command command(uint32_t step, uint64_t read_at, uint64_t write_at) {
+    rlx_vk_command one = {.kind = RLX_VK_DISPATCH, .step = step};
+    VkBuffer buffer;
+    uintptr_t some = 1;
+    memcpy(&buffer, &some, sizeof buffer);
+    one.ranges[1] = (rlx_vk_range){buffer, read_at, 256, false};
+    one.ranges[10] = (rlx_vk_range){buffer, write_at, 256, true};
+    return one;
+}
+
+static void barriers_stand_where_bytes_conflict_and_the_verifier_misses_none(void **state) {
+    /* 1 reads what 0 wrote; 2 is apart; 3 writes what 2 reads; 4 writes what 3 wrote. */
+    const uint64_t at[][2] = {{0, 256}, {256, 512}, {1024, 1280}, {2048, 1024}, {2048, 1024}};
+    rlx_vk_commands commands = {0};
+    uint32_t barriers = 0;
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        rlx_vk_command one = command(i, at[i][0], at[i][1]);
+        assert_ok(rlx_vk_commands_add(NULL, &commands, &one));
+    }
+    for (uint32_t i = 0; i < commands.list.count; i++)
+        barriers += commands.list.items[i].kind == RLX_VK_BARRIER;
+    assert_int_equal(barriers, 3);
+    assert_ok(rlx_vk_commands_verify(&commands));
+    for (uint32_t i = 0; i < commands.list.count; i++) { /* each one dropped is noticed */
+        rlx_vk_command saved = commands.list.items[i];
+        if (saved.kind != RLX_VK_BARRIER) continue;
+        commands.list.items[i] = (rlx_vk_command){.kind = RLX_VK_DISPATCH};
+        assert_status(RLX_INVALID_PLAN, rlx_vk_commands_verify(&commands));
+        assert_error_has("without a barrier");
+        commands.list.items[i] = saved;
+    }
+    commands.list.items[3].ranges[1].offset = 512; /* a shifted range: 2 reads what 1 writes */
+    assert_status(RLX_INVALID_PLAN, rlx_vk_commands_verify(&commands));
+    rlx_vec_free(NULL, &commands.list);
+}
+
+static rlx_vk_caps caps_of(VkPhysicalDeviceType type, uint64_t local, uint64_t window) {
+    rlx_vk_caps caps = {
+        .type = type, .allocation_bytes = UINT64_C(1) << 32, .buffer_bytes = UINT64_C(1) << 32};
+    caps.memory.memoryTypeCount = 3;
+    caps.memory.memoryHeapCount = 3;
+    caps.memory.memoryHeaps[0].size = local;
+    caps.memory.memoryHeaps[1].size = UINT64_C(1) << 34;
+    caps.memory.memoryHeaps[2].size = window;
+    caps.memory.memoryTypes[0] = (VkMemoryType){VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
+    caps.memory.memoryTypes[1] = (VkMemoryType){
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 1};
+    caps.memory.memoryTypes[2] =
+        (VkMemoryType){VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                           VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                       2};
+    return caps;
+}
+
+static void memory_is_mapped_where_it_is_shared_or_wholly_visible(void **state) {
+    const uint64_t gib = UINT64_C(1) << 30;
+    rlx_vk_caps small_window = caps_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 8 * gib, gib / 4);
+    rlx_vk_caps large_window = caps_of(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 8 * gib, 8 * gib);
+    rlx_vk_caps shared = caps_of(VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 4 * gib, gib);
+    rlx_vk_policy policy;
+    (void)state;
+    assert_ok(rlx_vk_policy_of(&small_window, RLX_DEVICE_MEMORY_AUTO, &policy));
+    assert_true(policy.is_staged);
+    assert_int_equal(policy.arena_type, 0);
+    assert_int_equal(policy.upload_type, 1);
+    assert_ok(rlx_vk_policy_of(&large_window, RLX_DEVICE_MEMORY_AUTO, &policy));
+    assert_false(policy.is_staged);
+    assert_int_equal(policy.arena_type, 2);
+    assert_ok(rlx_vk_policy_of(&shared, RLX_DEVICE_MEMORY_AUTO, &policy));
+    assert_false(policy.is_staged);
+    assert_ok(rlx_vk_policy_of(&shared, RLX_DEVICE_MEMORY_STAGED, &policy));
+    assert_true(policy.is_staged);
+    assert_ok(rlx_vk_policy_of(&small_window, RLX_DEVICE_MEMORY_DIRECT, &policy));
+    assert_false(policy.is_staged);
+}
+
+static void software_is_never_taken_unasked(void **state) {
+    rlx_device *device = NULL;
+    (void)state;
+    assert_status(RLX_UNSUPPORTED, rlx_device_open("vulkan", NULL, &device));
+    assert_error_has("only software");
+    assert_status(RLX_NOT_FOUND, rlx_device_open("vulkan:99", NULL, &device));
+    assert_status(RLX_NOT_FOUND, rlx_device_open("vulkan:no such name", NULL, &device));
+    assert_ok(rlx_device_open("vulkan:0", NULL, &device));
+    rlx_device_release(device);
+}
+
+int main(void) {
+    enum { SKIPPED = 77 };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_decoder_agrees_with_the_cpu_and_staged_with_direct, begin),
+        cmocka_unit_test_setup(a_run_records_nothing_and_submits_once, begin),
+        cmocka_unit_test_setup(a_token_moves_itself_and_its_logits_only, begin),
+        cmocka_unit_test_setup(a_clone_goes_on_where_the_first_stands, begin),
+        cmocka_unit_test_setup(a_fault_in_a_shader_names_its_node, begin),
+        cmocka_unit_test_setup(every_call_may_fail, begin),
+        cmocka_unit_test_setup(a_lost_device_is_lost_and_can_be_opened_again, begin),
+        cmocka_unit_test_setup(a_discrete_gpu_is_staged_and_gives_the_same_bits, begin),
+        cmocka_unit_test_setup(barriers_stand_where_bytes_conflict_and_the_verifier_misses_none,
+                               begin),
+        cmocka_unit_test_setup(memory_is_mapped_where_it_is_shared_or_wholly_visible, begin),
+        cmocka_unit_test_setup(software_is_never_taken_unasked, begin),
+    };
+    rlx_device *device = NULL;
+    if (rlx_device_open(software, NULL, &device) != RLX_OK) {
+        printf("skipped: %s\n", rlx_last_error());
+        return SKIPPED;
+    }
+    rlx_device_release(device);
+    rlx_vk_set_shim(install);
+    return cmocka_run_group_tests_name("vulkan", tests, NULL, NULL);
+}
