@@ -86,7 +86,7 @@ static void the_target_counts_operations(void **state) {
     rlx_tensor in[2] = {tensor_of(RLX_DTYPE_F32, (const int64_t[]){5, 3}, 2),
                         tensor_of(RLX_DTYPE_F32, (const int64_t[]){5, 7}, 2)};
     rlx_tensor out = tensor_of(RLX_DTYPE_F32, (const int64_t[]){3, 7}, 2);
-    rlx_target_query query = {RLX_OP_MATMUL, &attrs, in, &out, 2, 1};
+    rlx_target_query query = {RLX_OP_MATMUL, &attrs, in, &out, 2, 1, NULL};
     (void)state;
     assert_ok(rlx_target_of_device("cpu:scalar", 2, &target));
     rlx_target_choice choice = target.choose(&target, &query);
@@ -96,7 +96,7 @@ static void the_target_counts_operations(void **state) {
     rlx_tensor conv_in[2] = {tensor_of(RLX_DTYPE_F32, (const int64_t[]){1, 4, 8, 8}, 4),
                              tensor_of(RLX_DTYPE_F32, (const int64_t[]){6, 4, 3, 3}, 4)};
     rlx_tensor conv_out = tensor_of(RLX_DTYPE_F32, (const int64_t[]){1, 6, 6, 6}, 4);
-    query = (rlx_target_query){RLX_OP_CONV, &conv, conv_in, &conv_out, 2, 1};
+    query = (rlx_target_query){RLX_OP_CONV, &conv, conv_in, &conv_out, 2, 1, NULL};
     assert_int_equal(target.choose(&target, &query).flops, 2 * 6 * 36 * 36);
     query.op = RLX_OP_LOOP;
     assert_int_equal(target.choose(&target, &query).placement, RLX_PLACED_UNSUPPORTED);
