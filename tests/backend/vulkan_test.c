@@ -157,7 +157,7 @@ shim_GetPhysicalDeviceProperties2(VkPhysicalDevice d, VkPhysicalDeviceProperties
     if (shim.pretends_discrete) o->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
-#define TAKE(name) functions->name = shim_##name;
+#define TAKE(name) functions->name = shim_##name
 static void install(rlx_vk_instance *instance, rlx_vk_functions *functions) {
     if (instance != NULL) {
         real_instance = *instance;
@@ -166,15 +166,29 @@ static void install(rlx_vk_instance *instance, rlx_vk_functions *functions) {
         return;
     }
     real = *functions;
-    TAKE(CreateBuffer)
-    TAKE(BindBufferMemory) TAKE(CreateShaderModule) TAKE(CreatePipelineCache)
-        TAKE(CreatePipelineLayout) TAKE(CreateDescriptorSetLayout) TAKE(CreateDescriptorPool)
-            TAKE(AllocateDescriptorSets) TAKE(CreateCommandPool) TAKE(AllocateCommandBuffers)
-                TAKE(EndCommandBuffer) TAKE(CreateSemaphore) TAKE(WaitSemaphores)
-                    TAKE(BeginCommandBuffer) TAKE(CreateComputePipelines) TAKE(QueueSubmit)
-                        TAKE(CmdDispatch) TAKE(CmdCopyBuffer) TAKE(AllocateMemory) TAKE(MapMemory)
-                            TAKE(FreeMemory) TAKE(GetBufferMemoryRequirements)
-                                TAKE(FlushMappedMemoryRanges)
+    TAKE(CreateBuffer);
+    TAKE(BindBufferMemory);
+    TAKE(CreateShaderModule);
+    TAKE(CreatePipelineCache);
+    TAKE(CreatePipelineLayout);
+    TAKE(CreateDescriptorSetLayout);
+    TAKE(CreateDescriptorPool);
+    TAKE(AllocateDescriptorSets);
+    TAKE(CreateCommandPool);
+    TAKE(AllocateCommandBuffers);
+    TAKE(EndCommandBuffer);
+    TAKE(CreateSemaphore);
+    TAKE(WaitSemaphores);
+    TAKE(BeginCommandBuffer);
+    TAKE(CreateComputePipelines);
+    TAKE(QueueSubmit);
+    TAKE(CmdDispatch);
+    TAKE(CmdCopyBuffer);
+    TAKE(AllocateMemory);
+    TAKE(MapMemory);
+    TAKE(FreeMemory);
+    TAKE(GetBufferMemoryRequirements);
+    TAKE(FlushMappedMemoryRanges);
 }
 
 static int begin(void **state) {
