@@ -4,15 +4,13 @@
 #ifndef RLX_TOOLS_RANKS_H
 #define RLX_TOOLS_RANKS_H
 
+#include "launch.h"
 #include "tool.h"
-
-/* What a rank's process does; what it returns is its exit code. */
-typedef int (*tool_rank_body)(void *user, const rlx_rank *who);
 
 /* Runs the body as the rank that a launcher made this process, as `ranks` processes of its own
  * (0 and 1: in this one), and gives the exit code: 0, or that of the first rank that failed. A
  * launcher's rank count that --ranks contradicts is a usage error. */
-int tool_run_ranks(const char *verb, uint64_t ranks, tool_rank_body body, void *user);
+int tool_run_ranks(const char *verb, uint64_t ranks, launch_body body, void *user);
 
 /* Makes `model` the one of this rank: its compile options, its part of the processors where nothing
  * was asked for, and PATH.RANK where that is a program that `rlx compile --ranks` wrote. */

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One model on several ranks through the rlx command: plan, run, compile, and under a launcher."""
+import json
+import unittest
+
+import tool
+
+MLP = """rlx 1
+input x : f32[2, 8]
+param a : f32[8, 48] = seeded(1, 0.5)
+param b : f32[48, 8] = seeded(2, 0.5)
+param c : f32[8] = seeded(3, 0.5)
+h = matmul(x, a)
+g = gelu(h)
+s = matmul(g, b)
+y = add(s, c)
+output y
+"""
+
+
+class Ranks(tool.ToolTest):
+    def outputs(self, folder):
+        return tool.read_npy(self.path(folder + "/y.npy"))[2]
+
+    def test_plan_says_what_is_split(self):
+        model = self.write("m.rlx", MLP)
+        self.rlx("plan", model, "--ranks", "3", prints=["ranks    3", "48 units of 1 column, by rank 16 + 16 + 16"])
+        plan = json.loads(self.rlx("plan", model, "--ranks", "2", "--json"))
+        self.assertEqual(plan["ranks"], 2)
+        self.assertTrue(plan["splits"][0]["split"])
+        self.rlx("plan", model, "--ranks", "2", "--disable", "shard", prints="0 B of weights split")
+        self.rlx("plan", model, "--ranks", "1000", code=2, says="more than 256")
+
+    def test_ranks_give_what_one_gives(self):
+        model = self.write("m.rlx", MLP)
+        self.rlx("run", model, "--output-dir", "one")
+        for count in ("2", "3"):
+            self.rlx("run", model, "--ranks", count, "--output-dir", "many")
+            for one, many in zip(self.outputs("one"), self.outputs("many")):
+                self.assertAlmostEqual(one, many, places=4)
+
+    def test_programs_of_ranks_are_one_file_each(self):
+        model = self.write("m.rlx", MLP)
+        self.rlx("compile", model, "--ranks", "2", "-o", "p", prints=["p.0", "p.1"])
+        self.rlx("run", model, "--ranks", "2", "--output-dir", "one")
+        self.rlx("run", "p", "--ranks", "2", "--output-dir", "many")
+        self.assertEqual(self.outputs("one"), self.outputs("many"))
+        self.rlx("run", "p.0", code=1, says="is a program for 2 ranks, and there is 1")
+
+
+if __name__ == "__main__":
+    unittest.main()
