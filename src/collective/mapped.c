@@ -288,6 +288,16 @@ static void clear_area(rlx_area *area) {
     atomic_store(&area->chunks, 0);
 }
 
+/* Tells the others that this rank has no memory for its part of a split. */
+static rlx_status give_up(rlx_transport *base, rlx_status cause) {
+    const rlx_collective_call poison = {.kind = RLX_CALL_POISON, .root = (uint32_t)cause};
+    rlx_error_record record;
+    rlx_error_save(&record);
+    (void)!base->ops->run(base, &poison);
+    rlx_error_restore(&record);
+    return cause;
+}
+
 rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
                             rlx_transport **out_transport) {
     static const rlx_collective_call meet = {.kind = RLX_CALL_SPLIT};
@@ -295,18 +305,22 @@ rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
     split_row *rows = NULL;
     rlx_status status =
         rlx_alloc_array(&base->allocator, base->rank_count, sizeof *rows, (void **)&rows);
-    if (status == RLX_OK) status = gather_rows(self, colour, key, rows);
-    if (status == RLX_OK) status = make_group(self, rows, (int32_t)colour, &made);
+    if (status != RLX_OK) return give_up(base, status);
+    status = gather_rows(self, colour, key, rows);
+    if (status == RLX_OK) {
+        status = make_group(self, rows, (int32_t)colour, &made);
+        if (status == RLX_OUT_OF_MEMORY) give_up(base, status);
+    }
     rlx_free(&base->allocator, rows);
-    if (status != RLX_OK) goto fail;
+    if (status != RLX_OK) return status;
     if (made != NULL) clear_area(made->areas[made->base.rank]);
     status = base->ops->run(base, &meet); /* all areas are clear */
-    if (status != RLX_OK) goto fail;
+    if (status != RLX_OK) {
+        if (made != NULL) release_endpoint(made);
+        return status;
+    }
     if (made == NULL) return RLX_OK;
     self->world->groups_used |= UINT32_C(1) << made->group;
     *out_transport = &made->base;
     return RLX_OK;
-fail:
-    if (made != NULL) release_endpoint(made);
-    return status;
 }
