@@ -5,7 +5,7 @@
  * columns) and forwards to all that sum over it (split by rows, and summed by an all_reduce). What
  * they reach is a group: a gated MLP, or attention with its heads and K/V states. A group that
  * meets something that cannot be split stays whole on every rank. Found by structure alone; the
- * rule and what it leaves out: docs/decisions, "Sharding". */
+ * rule and what it leaves out: docs/decisions, one-model-on-many-ranks. */
 #include "compile/shard.h"
 
 #include <stdio.h>
