@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // A group per query row: keys in tiles of 64, a score per lane, a running softmax, then each lane sums columns of v.
 // p: step; B, Hq, S, D; Hk, T of k, T of v, Dv; scale, softcap, window; then bases and 4 strides of q, k, v, mask, y from
 // 12 on. K0: causal; K1: there is a mask; K2: columns per lane.

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // p: step; rank, 8 dims; y base, 8 strides; x base, 8 strides; epsilon; scale, bias, mean, variance as (base, stride).
 #include "common.glsl"
 IN(1) IN(2) IN(3) IN(4) IN(5)

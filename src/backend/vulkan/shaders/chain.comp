@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // A chain of elementwise ops: everything but the chain itself. evaluate() is replaced by the code of a
 // chain when a plan is prepared (chain.c), which calls the functions below by name: F_ floats, S_ signed,
 // U_ unsigned integers and bool. Those that it does not call are dropped.

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // One output per lane; three spatial axes, of which some may be 1. p: step; N, M, groups, C per group; out dims (5..7), in
 // dims (8..10), kernel (11..13), strides (14..16), dilations (17..19), pads before (20..22); bases of y, x, w, bias, residual
 // (23..27); bias stride; alpha, beta; 5 strides each of y, x, w, residual from 31 on.

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // Elements from one place to another by their bytes: views made plain, parts of a concat, tiles.
 // p: step; 8 dims of the walk; out base, 8 strides; in base, 8 strides; 8 dims of the input; its rank.
 // K0: rank; K1: 0 by strides, 1 the input counts on by itself (reshape), 2 it repeats (tile).

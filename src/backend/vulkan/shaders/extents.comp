@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // True sizes into the record of a step. The record is p here; the step's is binding 10.
 // p: step; count; per extent: place in the record, bound, base of the i64, binding (1 to 8).
 #include "common.glsl"

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // gather, gather_elements and gather_nd: an element of the output is the element of the data whose place is
 // the sum of strides over the output's axes, and of k indices times their own strides.
 // p: step; 8 dims of the output; out base, 8 strides; data base, 8 strides; index base, 8 strides; k; the

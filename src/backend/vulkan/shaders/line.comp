@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // A lane per line: arg_max, arg_min, cumsum, top_k. p: step; rank and 8 dims of the lines; x base, 8 strides; y base,
 // 8 strides; z base, 8 strides (indices); length; x, y, z stride along the line; k.
 // K0: 0 arg_max, 1 arg_min, 2 cumsum, 3 top_k; K1: 1 last of equals (arg), 1 exclusive, 2 reverse (cumsum), 1 smallest

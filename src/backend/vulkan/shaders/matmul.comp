@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // One output per lane, any strides, any dtype: act(alpha a b + bias + residual), or the residual multiplies.
 // p: step; batch rank, 6 batch dims; m, n, k; bases of out, a, b, bias, residual (11..15); alpha, and alpha and
 // beta of the activation (16..18); then for out, a, b, bias, residual from 19 on 8 words each: strides of m (k

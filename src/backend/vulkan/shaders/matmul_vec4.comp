@@ -1,7 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// SPDX-License-Identifier: Apache-2.0
 // f32 matmul in registers with 128-bit loads, no shared memory: the record is that of matmul.comp. A lane has K4
 // rows of 4 K5 columns of a row-major b (K3 0: b_n is 1), or K4 rows of 4 columns of one that is turned (K3 1: b_k is
 // 1). Rows of a, b and y begin at multiples of 4 elements; k is a multiple of 4, and n of the columns.

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // A group per row: layer, rms, group and instance norm, of x + residual. p: step; outer rank, 4 dims, inner rank,
 // 8 dims; elements as f32 are counted; epsilon; then for x, residual, scale, bias, y, sum from 17 on 13 words
 // each: base, 4 outer strides, 8 inner strides. K0: 1 for rms; K1: 1 residual, 2 scale, 4 bias, 8 sum is wanted.

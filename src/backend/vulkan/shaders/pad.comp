@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // p: step; 8 dims of the output; out base, 8 strides; in base, 8 strides; 8 dims of what is left of the
 // input; 8 pads before it; the raw bits of the number outside (2 words). K0: rank; K1: rlx_pad_mode.
 #include "common.glsl"

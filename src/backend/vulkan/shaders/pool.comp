@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // One output per lane. p: step; N, C; padding (unused); out dims (4..6), in dims (7..9), kernel (10..12), strides (13..15),
 // dilations (16..18), pads before (19..21), pads after (22..24); bases of y, x, z (25..27); 5 strides each of y, x, z from
 // 28 on. K0: 0 max, 1 average; K1: padding counts; K2: indices are wanted.

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // A group per result. p: step; outer rank, 8 dims; inner rank, 8 dims; y base, 8 outer strides; x base, 8 outer
 // strides, 8 inner strides. K0: op, numbered from reduce_sum.
 #include "common.glsl"

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // A lane per pair, then one per element that passes. The angle is position times frequency in whole turns, as a
 // fraction of 2^64: exact for any position.
 // p: step; B, H, S, D; rotary; pair step, pair distance; x base, 4 strides; y base, 4 strides; position base, stride of b,

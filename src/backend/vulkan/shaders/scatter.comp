@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // The updates of scatter_elements and scatter_nd on data that is already in the output. A lane has a line of
 // the output to itself and takes its updates one after the other, so that their order is kept.
 // p: step; rank and 8 dims of the lanes; out base, 8 strides; update base, 8 strides; index base, 8 strides

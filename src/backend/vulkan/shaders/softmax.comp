@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // A group per line. p: step; rank and 8 dims of the lines; x base, 8 strides; y base, 8 strides; length of a
 // line; x stride, y stride along it. K0: 1 for log_softmax.
 #include "common.glsl"

@@ -1,6 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// SPDX-License-Identifier: Apache-2.0
 // Rows to their place in a state, and the length after it.
 // p: step; rank and 8 dims of the rows; state base, 8 strides; rows base, 8 strides; axis; capacity;
 // position base; length base. K0: wraps; K1: somebody wants the length.
