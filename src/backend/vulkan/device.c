@@ -20,7 +20,7 @@ static pthread_mutex_t found_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool was_searched;
 static uint32_t found_count;
 static rlx_vk_caps found[MOST_DEVICES];
-static char found_names[MOST_DEVICES][16];
+static char found_names[MOST_DEVICES][24];
 static char found_texts[MOST_DEVICES][VK_MAX_PHYSICAL_DEVICE_NAME_SIZE + 64];
 static char why_none[256];
 
