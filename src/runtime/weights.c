@@ -24,7 +24,7 @@ static rlx_status allocate_weights(rlx_program *program) {
         uint64_t gap = (plan->alignment - end % plan->alignment) % plan->alignment;
         if (buffer->segment != RLX_SEGMENT_WEIGHTS) continue;
         if (gap > bytes - end) gap = bytes - end;
-        memset((char *)program->owned + end, 0, (size_t)gap);
+        if (gap > 0) memset((char *)program->owned + end, 0, (size_t)gap);
     }
     program->weights = program->owned;
     return RLX_OK;

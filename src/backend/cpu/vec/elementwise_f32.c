@@ -282,6 +282,10 @@ VEC_INLINE vf joined(vh low, vh high) {
     } both = {{low, high}};
     return both.whole;
 }
+/* Into memory that is aligned to its own elements only. */
+VEC_INLINE void put_small(float *to, vf x) {
+    memcpy((void *)to, &x, sizeof x);
+}
 #define STORE_HALVES(name, convert, kind, put)                              \
     LINK(kind##_##name) {                                                   \
         float *m = (float *)(void *)(link->memory + (at & link->mask) * 2); \
@@ -290,9 +294,9 @@ VEC_INLINE vf joined(vh low, vh high) {
         put(m + 2 * VF, joined(convert(e), convert(f)));                    \
         put(m + 3 * VF, joined(convert(g), convert(h)));                    \
     }
-STORE_HALVES(F16, f16_of_vf, store, vf_store)
+STORE_HALVES(F16, f16_of_vf, store, put_small)
 STORE_HALVES(F16, f16_of_vf, past, vf_stream)
-STORE_HALVES(BF16, bf16_of_vf, store, vf_store)
+STORE_HALVES(BF16, bf16_of_vf, store, put_small)
 STORE_HALVES(BF16, bf16_of_vf, past, vf_stream)
 
 /* Four vectors of bytes are one. */
@@ -322,9 +326,9 @@ VEC_INLINE vf packed(vi a, vi b, vi c, vi d, bool is_signed) {
         put(m + VF, packed(vec_cut(e, least, most), vec_cut(f, least, most),                     \
                            vec_cut(g, least, most), vec_cut(h, least, most), is_signed));        \
     }
-STORE_BYTES(I8, -128.0f, 127.0f, true, store, vf_store)
+STORE_BYTES(I8, -128.0f, 127.0f, true, store, put_small)
 STORE_BYTES(I8, -128.0f, 127.0f, true, past, vf_stream)
-STORE_BYTES(U8, 0.0f, 255.0f, false, store, vf_store)
+STORE_BYTES(U8, 0.0f, 255.0f, false, store, put_small)
 STORE_BYTES(U8, 0.0f, 255.0f, false, past, vf_stream)
 
 vec_link_run vec_link_of_store(rlx_dtype dtype, bool is_past_caches) {
