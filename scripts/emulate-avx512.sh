@@ -15,7 +15,8 @@ set -eu
 [ $# -ge 2 ] || { sed -n '4,6p' "$0" && exit 2; }
 folder=$1 program=$(realpath "$2")
 shift 2
-mirror=http://deb.debian.org/debian/
+# Where this system's own packages come from.
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Label: Debian' | head -1)
 has() { command -v "$1" >/dev/null 2>&1; }
 has bochs || { apt-get install -y -q --no-install-recommends bochs bochs-term bochsbios vgabios >&2; }
 mkdir -p "$folder" && cd "$folder"
