@@ -61,7 +61,11 @@ static rlx_status fill_ranked(rlx_exec *exec, bool owns_weights) {
     bool is_ranked = exec->program->plan->rank_count > 1 || exec->options.transport != NULL;
     if (!is_ranked) return fill(exec, owns_weights);
     RLX_TRY(rlx_exec_join_ranks(exec));
-    return rlx_exec_agree(exec, fill(exec, owns_weights));
+    rlx_status status = fill(exec, owns_weights);
+    if (status == RLX_UNSUPPORTED) {
+        status = rlx_fail_context(status, "several ranks keep state and scratch in their heap");
+    }
+    return rlx_exec_agree(exec, status);
 }
 
 static rlx_status create(rlx_program *program, const rlx_exec_options *options, bool owns_weights,

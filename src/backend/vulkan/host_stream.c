@@ -8,11 +8,6 @@
 
 #include <string.h>
 
-typedef struct host_stretch {
-    rlx_stretch base;
-    rlx_scratch memory;
-} host_stretch;
-
 static rlx_status run_copy(const rlx_plan *plan, const rlx_bound_step *bound) {
     uint64_t bytes = 0;
     RLX_TRY(rlx_plan_slot_bytes(&plan->slots.items[plan->operands.items[bound->step->operands_at]],

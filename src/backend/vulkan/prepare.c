@@ -13,7 +13,6 @@ typedef struct preparation {
     rlx_vk_stretch *stretch;
     const rlx_allocator *allocator;
     RLX_VEC(int32_t) words;
-    RLX_VEC(uint64_t) records; /* byte offset of the record of each command */
     uint32_t step;
     const rlx_plan_step *row;
 } preparation;
@@ -86,15 +85,12 @@ static rlx_vk_range record_range(uint32_t at, uint32_t words, bool is_written) {
 
 static rlx_status add_command(preparation *self, rlx_vk_command *command, uint32_t record_at,
                               uint32_t record_words) {
-    uint32_t before = self->stretch->commands.list.count;
     command->kind = RLX_VK_DISPATCH;
     command->step = self->step;
     command->ranges[0] = record_range(record_at, record_words, false);
     /* A buffer of its own stands for the records while conflicts are looked for. */
     command->ranges[0].buffer = self->stretch->records.handle;
-    RLX_TRY(rlx_vk_commands_add(self->allocator, &self->stretch->commands, command));
-    (void)before;
-    return RLX_OK;
+    return rlx_vk_commands_add(self->allocator, &self->stretch->commands, command);
 }
 
 typedef struct extent_job {
@@ -355,6 +351,5 @@ rlx_status rlx_vk_stretch_fill(rlx_vk_stream *stream, rlx_vk_stretch *stretch) {
         stretch->records.handle = VK_NULL_HANDLE;
     }
     rlx_vec_free(self.allocator, &self.words);
-    rlx_vec_free(self.allocator, &self.records);
     return status;
 }
