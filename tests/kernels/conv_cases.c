@@ -12,13 +12,8 @@ typedef struct conv_case {
 static conv_case pick_case(uint32_t index) {
     conv_case c = {.block = index % 2 == 0 ? 8 : 16, .batch = kernel_pick(index, 0, 1, 2)};
     c.groups = kernel_pick(index, 1, 0, 3) == 0 ? kernel_pick(index, 2, 2, 3) : 1;
-    if (index % 6 == 0) { /* depthwise */
-        c.groups = kernel_pick(index, 2, 2, 40);
-        c.in = c.out = 1;
-    } else {
-        c.in = c.groups > 1 ? c.block * kernel_pick(index, 3, 1, 2) : kernel_pick(index, 3, 1, 70);
-        c.out = c.groups > 1 ? 2 * c.block : kernel_pick(index, 4, 1, 70);
-    }
+    c.in = c.groups > 1 ? c.block * kernel_pick(index, 3, 1, 2) : kernel_pick(index, 3, 1, 70);
+    c.out = c.groups > 1 ? 2 * c.block : kernel_pick(index, 4, 1, 70);
     c.kh = kernel_pick(index, 5, 1, 3), c.kw = kernel_pick(index, 6, 1, 4);
     c.sh = kernel_pick(index, 7, 1, 2), c.sw = kernel_pick(index, 8, 1, 2);
     c.dh = kernel_pick(index, 9, 1, 2), c.dw = kernel_pick(index, 10, 1, 2);
@@ -30,6 +25,31 @@ static conv_case pick_case(uint32_t index) {
     }
     c.height = (c.kh - 1) * c.dh + kernel_pick(index, 15, 1, 12);
     c.width = (c.kw - 1) * c.dw + kernel_pick(index, 16, 1, index % 7 == 0 ? 150 : 20);
+    return c;
+}
+
+/* Every third is what networks have: an odd kernel without dilation, as much padding as it needs.
+ */
+static conv_case pick_depthwise(uint32_t index) {
+    conv_case c = {.block = index % 2 == 0 ? 8 : 16, .batch = kernel_pick(index, 0, 1, 2)};
+    c.groups = kernel_pick(index, 2, 2, 40);
+    c.in = c.out = 1;
+    c.kh = kernel_pick(index, 5, 1, 7), c.kw = kernel_pick(index, 6, 1, 7);
+    c.sh = kernel_pick(index, 7, 1, 3), c.sw = kernel_pick(index, 8, 1, 3);
+    c.dh = c.dw = 1;
+    for (uint32_t i = 0; i < 4; i++)
+        c.pads[i] = kernel_pick(index, 11 + i, 0, (i % 2 == 0 ? c.kh : c.kw) + 1);
+    if (index % 3 == 1) {
+        c.dh = kernel_pick(index, 9, 1, 3), c.dw = kernel_pick(index, 10, 1, 3);
+    } else if (index % 3 == 2) {
+        c.kh = c.kw = 1 + 2 * kernel_pick(index, 9, 1, 2);
+        c.sh = c.sw = kernel_pick(index, 10, 1, 2);
+        c.pads[0] = c.pads[1] = c.pads[2] = c.pads[3] = c.kh / 2;
+    }
+    c.height = (c.kh - 1) * c.dh + kernel_pick(index, 15, 1, 12);
+    c.width = (c.kw - 1) * c.dw + kernel_pick(index, 16, 1, index % 7 == 0 ? 150 : 30);
+    if (index % 11 == 0) c.width = c.kw - 1; /* narrower than the kernel */
+    if (c.width + c.pads[1] + c.pads[3] < (c.kw - 1) * c.dw + 1) c.width = (c.kw - 1) * c.dw + 1;
     return c;
 }
 
@@ -48,13 +68,19 @@ static int64_t window(int64_t in, int64_t kernel, int64_t stride, int64_t dilati
     return (in + pads - (kernel - 1) * dilation - 1) / stride + 1;
 }
 
-static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
-    conv_case c = pick_case(index);
+static const char *layout_of(const conv_case *c) {
+    bool is_small = c->block == 8;
+    if (c->groups > 1 && c->in == 1) return is_small ? "depthwise8" : "depthwise16";
+    if (c->groups == 1 && c->in < c->block) return is_small ? "taps16" : "taps32";
+    return is_small ? "panels8x16" : "panels16x32";
+}
+
+static void write_case(const conv_case *given, uint32_t index, char *text, uint32_t bytes) {
+    conv_case c = *given;
     int b = (int)c.block;
     char attrs[256], x[96];
     bool is_first = c.groups == 1 && c.in < c.block;
-    const char *layout =
-        is_first ? (b == 8 ? "taps16" : "taps32") : (b == 8 ? "panels8x16" : "panels16x32");
+    const char *layout = layout_of(&c);
     int64_t oh = window(c.height, c.kh, c.sh, c.dh, c.pads[0] + c.pads[2]);
     int64_t ow = window(c.width, c.kw, c.sw, c.dw, c.pads[1] + c.pads[3]);
     int blocks = (int)((c.in * c.groups + b - 1) / b);
@@ -76,6 +102,16 @@ static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
                    index % 4 == 1 ? "_" : "b", index % 4 < 2 ? "_" : "r", attrs, b);
 }
 
+static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
+    conv_case c = pick_case(index);
+    write_case(&c, index, text, bytes);
+}
+
+static void write_depthwise(uint32_t index, char *text, uint32_t bytes) {
+    conv_case c = pick_depthwise(index);
+    write_case(&c, index, text, bytes);
+}
+
 static const char *const timed[] = {
     "rlx 1\ninput x : f32[1, 8, 56, 56, 8]\ninput w : f32[64, 64, 3, 3]\np = pack(w) "
     "layout=panels8x16\ny = conv(x, p) pads=[1, 1, 1, 1] channel_block=8\noutput y\n",
@@ -83,3 +119,13 @@ static const char *const timed[] = {
 };
 
 const kernel_family kernel_conv = {"conv", 1e-4, 90, write_blocked, timed};
+
+static const char *const timed_depthwise[] = {
+    "rlx 1\ninput x : f32[1, 8, 112, 112, 8]\ninput w : f32[64, 1, 3, 3]\np = pack(w) "
+    "layout=depthwise8\ny = conv(x, p) pads=[1, 1, 1, 1] groups=64 channel_block=8\noutput y\n",
+    "rlx 1\ninput x : f32[1, 64, 14, 14, 8]\ninput w : f32[512, 1, 3, 3]\np = pack(w) "
+    "layout=depthwise8\ny = conv(x, p) pads=[1, 1, 1, 1] groups=512 channel_block=8\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_depthwise = {"depthwise", 1e-4, 120, write_depthwise, timed_depthwise};

@@ -2,98 +2,154 @@
 /* Depthwise conv of f32 with channels in blocks: x, y and residual are [N][C / BLOCK][H][W][BLOCK],
  * weights [C / BLOCK][taps][BLOCK]. Any kernel, stride, dilation and padding. An item is one row of
  * outputs of one block of channels, done in tiles of positions that keep their sums in registers.
+ * Kernels of 3 and 5 columns with strides of 1 and 2 have tiles of their own: they load each input
+ * once per row, and leave out what is padding without leaving the tile.
  */
 #include "backend/cpu/vec/conv_view.h"
 #include "ref/access.h"
 
-enum { TILE = 8 };
-
-/* One tile: positions [column, column + count) of a row, one vector of channels. */
+/* One tile: positions of a row side by side, one vector of channels. */
 typedef struct depthwise_tile {
     const conv_view *view;
-    const float *x;        /* the plane's first row that the window meets, lane of this vector */
+    const float *x;        /* first row that the window meets, its column 0, lane of this vector */
     const float *w;        /* the tap of that row */
     const float *residual; /* of the tile's first position; NULL: none */
     float *y;
-    vf bias;
-    int64_t rows, column; /* kernel rows that meet the input; first position */
-    int64_t row_stride;   /* between them */
+    vf bias, low, high; /* what is added before, and the bounds of the result */
+    int64_t rows;       /* kernel rows that meet the input */
+    int64_t start;      /* the column of the first position's first tap; may be outside */
+    int64_t row_stride; /* between rows of x that follow each other in the kernel */
+    bool has_more;      /* an activation that is not bounds */
 } depthwise_tile;
 
-/* clang-format off */
-#define EACH_POSITION(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
-/* clang-format on */
+enum { TILE = 8 };
 
-/* The end of `count` positions: residual and activation. */
-static __attribute__((noinline)) void store_sums(const depthwise_tile *tile, const vf *sums,
-                                                 int count) {
+/* Activations that are not bounds. */
+static __attribute__((noinline)) void finish(const depthwise_tile *tile, int count) {
     const conv_view *view = tile->view;
-    const rlx_activation activation = view->activation;
-    const float *residual = tile->residual;
-    float *y = tile->y;
-    for (int p = 0; p < count; p++, y += view->y.column) {
-        vf sum = sums[p];
-        if (residual != NULL) sum += vf_load(residual + p * view->residual.column);
-        vf_store(y, vf_activation(&activation, sum));
+    for (int p = 0; p < count; p++) {
+        float *y = tile->y + p * view->y.column;
+        vf_store(y, vf_activation(&view->activation, vf_load(y)));
     }
 }
 
-/* Positions whose taps all lie in the input, so many that sums stay in registers. `step` is a
- * constant where it can be: addresses are then parts of the instructions. */
-VEC_INLINE void run_tile(const depthwise_tile *tile, const int P, const int64_t step) {
+VEC_INLINE void store_sums(const depthwise_tile *tile, vf *sums, const int count) {
+    const int64_t step = tile->view->y.column, residual_step = tile->view->residual.column;
+    const float *residual = tile->residual;
+    const vf low = tile->low, high = tile->high;
+    float *y = tile->y;
+    if (residual != NULL) {
+        VEC_UNROLLED for (int p = 0; p < count; p++) sums[p] +=
+            vf_load(residual + p * residual_step);
+    }
+    VEC_UNROLLED for (int p = 0; p < count; p++)
+        vf_store(y + p * step, vf_min(high, vf_max(low, sums[p])));
+    if (tile->has_more) finish(tile, count);
+}
+
+/* One row of taps for P positions: each input is loaded once and goes to the sums that it meets.
+ * Columns [0, left) and from `right` on are padding; there are fewer than K of either. */
+VEC_INLINE void add_row(vf *sums, const float *x, const float *w, int64_t left, int64_t right,
+                        const int P, const int K, const int S) {
+    const int columns = (P - 1) * S + K;
+    vf weights[5];
+    VEC_UNROLLED for (int t = 0; t < K; t++) weights[t] = vf_load(w + t * BLOCK);
+    VEC_UNROLLED_MORE for (int c = 0; c < columns; c++) {
+        if (c < K - 1 && c < left) continue;
+        if (c > columns - K && c >= right) continue;
+        vf value = vf_load(x + c * BLOCK);
+        VEC_UNROLLED for (int t = 0; t < K; t++) {
+            int p = c - t;
+            if (p >= 0 && p % S == 0 && p / S < P) vf_add_product(&sums[p / S], value, weights[t]);
+        }
+    }
+}
+
+VEC_INLINE void run_tile(const depthwise_tile *tile, const int P, const int K, const int S) {
+    const int64_t left = -tile->start, right = tile->view->w.in - tile->start;
+    const float *x = tile->x + tile->start * BLOCK, *w = tile->w;
+    vf sums[TILE];
+    VEC_UNROLLED for (int p = 0; p < P; p++) sums[p] = tile->bias;
+    for (int64_t row = 0; row < tile->rows; row++, x += tile->row_stride, w += K * BLOCK)
+        add_row(sums, x, w, left, right, P, K, S);
+    store_sums(tile, sums, P);
+}
+
+/* Any window, for positions whose taps all lie in the input. */
+VEC_INLINE void run_inner(const depthwise_tile *tile, const int P) {
     const conv_view *view = tile->view;
     const rlx_window *window = &view->w;
-    int64_t dilation = window->dilation * view->x.column;
-    vf s0 = tile->bias, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
-    const float *w = tile->w, *line = tile->x;
-    line += (tile->column * window->stride - window->begin) * view->x.column;
+    const int64_t step = window->stride * view->x.column;
+    const int64_t dilation = window->dilation * view->x.column;
+    const float *w = tile->w, *line = tile->x + tile->start * view->x.column;
+    vf sums[TILE];
+    VEC_UNROLLED for (int p = 0; p < P; p++) sums[p] = tile->bias;
     for (int64_t row = 0; row < tile->rows; row++, line += tile->row_stride) {
         const float *x = line;
         for (int64_t tap = 0; tap < window->kernel; tap++, x += dilation, w += BLOCK) {
             vf weight = vf_load(w);
-#define ADD(p) \
-    if (P > p) vf_add_product(&s##p, vf_load(x + p * step), weight);
-            EACH_POSITION(ADD)
-#undef ADD
+            VEC_UNROLLED for (int p = 0; p < P; p++)
+                vf_add_product(&sums[p], vf_load(x + p * step), weight);
         }
     }
-    vf sums[TILE] = {s0, s1, s2, s3, s4, s5, s6, s7};
     store_sums(tile, sums, P);
 }
 
-/* One position, wherever its taps lie. */
+/* Any window, one position, wherever its taps lie. */
 static void run_edge(const depthwise_tile *tile) {
     const conv_view *view = tile->view;
     const rlx_window *window = &view->w;
-    int64_t start = tile->column * window->stride - window->begin;
     const float *w = tile->w, *line = tile->x;
     vf sum = tile->bias;
     for (int64_t row = 0; row < tile->rows; row++, line += tile->row_stride) {
-        int64_t at = start;
+        int64_t at = tile->start;
         for (int64_t tap = 0; tap < window->kernel; tap++, at += window->dilation, w += BLOCK) {
             if (at < 0 || at >= window->in) continue;
             vf_add_product(&sum, vf_load(line + at * view->x.column), vf_load(w));
         }
     }
-    if (tile->residual != NULL) sum += vf_load(tile->residual);
-    vf_store(tile->y, vf_activation(&view->activation, sum));
+    store_sums(tile, &sum, 1);
 }
 
-#define DEFINE(p)                                                           \
-    static void dense_##p(const depthwise_tile *tile) {                     \
-        run_tile(tile, p + 1, BLOCK);                                       \
-    }                                                                       \
-    static void tile_##p(const depthwise_tile *tile) {                      \
-        run_tile(tile, p + 1, tile->view->w.stride * tile->view->x.column); \
-    }
-EACH_POSITION(DEFINE)
+/* The tiles of one kind of window, from the largest on. */
+typedef struct tile_kind {
+    int64_t kernel, stride; /* 0: any */
+    void (*run[4])(const depthwise_tile *tile);
+} tile_kind;
+static const int64_t tile_sizes[] = {8, 7, 4, 1};
+
+/* clang-format off */
+#define DEFINE(K, S)                                                                             \
+    static void k##K##s##S##_8(const depthwise_tile *tile) { run_tile(tile, 8, K, S); }          \
+    static void k##K##s##S##_7(const depthwise_tile *tile) { run_tile(tile, 7, K, S); }          \
+    static void k##K##s##S##_4(const depthwise_tile *tile) { run_tile(tile, 4, K, S); }          \
+    static void k##K##s##S##_1(const depthwise_tile *tile) { run_tile(tile, 1, K, S); }
+DEFINE(3, 1) DEFINE(3, 2) DEFINE(5, 1) DEFINE(5, 2)
 #undef DEFINE
-#define DENSE(p) dense_##p,
-#define ANY(p)   tile_##p,
-static void (*const tiles[2][TILE])(const depthwise_tile *tile) = {{EACH_POSITION(ANY)},
-                                                                   {EACH_POSITION(DENSE)}};
-#undef DENSE
-#undef ANY
+static void any_8(const depthwise_tile *tile) { run_inner(tile, 8); }
+static void any_7(const depthwise_tile *tile) { run_inner(tile, 7); }
+static void any_4(const depthwise_tile *tile) { run_inner(tile, 4); }
+
+#define KIND(K, S) {K, S, {k##K##s##S##_8, k##K##s##S##_7, k##K##s##S##_4, k##K##s##S##_1}},
+static const tile_kind kinds[] = {
+    KIND(3, 1) KIND(3, 2) KIND(5, 1) KIND(5, 2)
+    {0, 0, {any_8, any_7, any_4, run_edge}},
+};
+#undef KIND
+/* clang-format on */
+
+/* The last one takes everything. */
+static const tile_kind *kind_of(const conv_view *view) {
+    const rlx_window *w = &view->w;
+    const tile_kind *kind = kinds;
+    int64_t past = (w->out - 1) * w->stride + w->kernel - w->begin - w->in; /* padding behind */
+    bool is_dense = view->x.column == BLOCK && w->dilation == 1 && w->begin < w->kernel &&
+                    past < w->kernel && w->in >= w->kernel;
+    while (kind->kernel != 0 &&
+           !(is_dense && kind->kernel == w->kernel && kind->stride == w->stride))
+        kind++;
+    return kind;
+}
 
 /* Positions [*first, *end) have all their taps in the input. */
 static void inner_range(const rlx_window *w, int64_t *first, int64_t *end) {
@@ -106,7 +162,9 @@ static void inner_range(const rlx_window *w, int64_t *first, int64_t *end) {
 /* The kernel rows that meet the input at output row `row`: from *first on, so many. */
 static int64_t rows_met(const rlx_window *h, int64_t row, int64_t *first) {
     int64_t start = row * h->stride - h->begin;
-    *first = start < 0 ? conv_least(h->kernel, conv_divide_up(-start, h->dilation)) : 0;
+    *first = 0;
+    if (start >= 0 && start + (h->kernel - 1) * h->dilation < h->in) return h->kernel;
+    if (start < 0) *first = conv_least(h->kernel, conv_divide_up(-start, h->dilation));
     if (start >= h->in) return 0;
     int64_t end = conv_least(h->kernel, (h->in - 1 - start) / h->dilation + 1);
     return end > *first ? end - *first : 0;
@@ -120,49 +178,87 @@ static vf lane_bias(const conv_view *view, int64_t channel) {
     return bias.v;
 }
 
-/* One vector of channels, `lane` of its block, of one row. */
-static void run_row(const conv_view *view, const float *weights, int64_t n, int64_t block,
-                    int64_t row, int64_t lane) {
-    int64_t first, rows = rows_met(&view->h, row, &first), width = view->w.out;
-    int64_t input_row = row * view->h.stride - view->h.begin + first * view->h.dilation;
+/* A row is cut into runs of positions: [0, inner) and [inner_end, out) one by one, those between
+ * in tiles. */
+typedef struct depthwise_plan {
+    const conv_view *view;
+    const tile_kind *kind;
     int64_t inner, inner_end;
-    bool is_dense = view->w.stride == 1 && view->x.column == BLOCK;
-    depthwise_tile tile = {.view = view,
-                           .rows = rows,
-                           .row_stride = view->h.dilation * view->x.row,
-                           .bias = lane_bias(view, block * BLOCK + lane)};
-    float *y = view->y.data + n * view->y.n + block * view->y.block + row * view->y.row + lane;
-    const float *residual = NULL;
-    tile.x = view->x.data + n * view->x.n + block * view->x.block + lane;
-    if (rows > 0) tile.x += input_row * view->x.row;
-    tile.w = weights + (block * view->h.kernel + first) * view->w.kernel * BLOCK + lane;
-    if (view->residual.data != NULL) {
-        residual = view->residual.data + n * view->residual.n + block * view->residual.block +
-                   row * view->residual.row + lane;
+} depthwise_plan;
+
+static depthwise_plan plan_of(const conv_view *view) {
+    depthwise_plan plan = {.view = view, .kind = kind_of(view), .inner_end = view->w.out};
+    if (plan.kind->kernel == 0) inner_range(&view->w, &plan.inner, &plan.inner_end);
+    return plan;
+}
+
+/* How large the next tile is: an index into tile_sizes. */
+static int next_tile(const depthwise_plan *plan, int64_t column) {
+    int64_t left = plan->inner_end - column;
+    if (column < plan->inner || left < 4) return 3;
+    if (left < 7) return 2;
+    return left % 8 != 0 && (left % 7 == 0 || left == 7 || left % 8 < 4) ? 1 : 0;
+}
+
+/* One row; `tile` says where its plane is. */
+static void run_row(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
+                    int64_t row) {
+    const conv_view *view = plan->view;
+    const float *plane = tile->x, *residual = tile->residual;
+    float *y = tile->y;
+    int64_t first, width = view->w.out;
+    tile->rows = rows_met(&view->h, row, &first);
+    if (tile->rows > 0)
+        tile->x += (row * view->h.stride - view->h.begin + first * view->h.dilation) * view->x.row;
+    tile->w = weights + first * view->w.kernel * BLOCK;
+    for (int64_t column = 0; column < width;) {
+        int size = next_tile(plan, column);
+        tile->start = column * view->w.stride - view->w.begin;
+        tile->y = y + row * view->y.row + column * view->y.column;
+        if (residual != NULL)
+            tile->residual = residual + row * view->residual.row + column * view->residual.column;
+        plan->kind->run[size](tile);
+        column += tile_sizes[size];
     }
-    inner_range(&view->w, &inner, &inner_end);
-    while (tile.column < width) {
-        bool is_inner = tile.column >= inner && tile.column < inner_end;
-        int64_t left = inner_end - tile.column;
-        int64_t size = is_inner ? conv_divide_up(left, conv_divide_up(left, TILE)) : 1;
-        tile.y = y + tile.column * view->y.column;
-        if (residual != NULL) tile.residual = residual + tile.column * view->residual.column;
-        if (is_inner) {
-            tiles[is_dense][size - 1](&tile);
-        } else {
-            run_edge(&tile);
-        }
-        tile.column += size;
+    tile->x = plane, tile->residual = residual, tile->y = y;
+}
+
+/* Rows [begin, end) of one block of channels of one image, a vector of channels after the other. */
+static void run_plane(const depthwise_plan *plan, const float *weights, int64_t plane,
+                      int64_t begin, int64_t end) {
+    const conv_view *view = plan->view;
+    const rlx_activation *activation = &view->activation;
+    int64_t blocks = conv_divide_up(view->groups, BLOCK), n = plane / blocks,
+            block = plane % blocks;
+    bool is_relu = activation->op == RLX_OP_RELU, is_clip = activation->op == RLX_OP_CLIP;
+    depthwise_tile tile = {.view = view,
+                           .row_stride = view->h.dilation * view->x.row,
+                           .low = vf_set(is_relu   ? 0.0f
+                                         : is_clip ? (float)activation->alpha
+                                                   : -VEC_INFINITY),
+                           .high = vf_set(is_clip ? (float)activation->beta : VEC_INFINITY),
+                           .has_more = activation->op != RLX_OP_NONE && !is_relu && !is_clip};
+    weights += block * view->h.kernel * view->w.kernel * BLOCK;
+    for (int64_t lane = 0; lane < BLOCK; lane += VF) {
+        tile.bias = lane_bias(view, block * BLOCK + lane);
+        tile.x = view->x.data + n * view->x.n + block * view->x.block + lane;
+        tile.y = view->y.data + n * view->y.n + block * view->y.block + lane;
+        if (view->residual.data != NULL)
+            tile.residual =
+                view->residual.data + n * view->residual.n + block * view->residual.block + lane;
+        for (int64_t row = begin; row < end; row++)
+            run_row(plan, &tile, weights + lane, row);
     }
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     conv_view view = conv_view_of(args);
-    int64_t blocks = conv_divide_up(view.groups, BLOCK);
-    for (int64_t item = begin; item < end; item++) {
-        int64_t row = item % view.h.out, block = item / view.h.out % blocks;
-        for (int64_t lane = 0; lane < BLOCK; lane += VF)
-            run_row(&view, args->in[1].data, item / view.h.out / blocks, block, row, lane);
+    depthwise_plan plan = plan_of(&view);
+    while (begin < end) {
+        int64_t plane = begin / view.h.out, row = begin % view.h.out;
+        int64_t last = conv_least(view.h.out, row + end - begin);
+        run_plane(&plan, args->in[1].data, plane, row, last);
+        begin += last - row;
     }
 }
 

@@ -31,11 +31,13 @@
 
 /* A loop of few turns that stays one, or that goes away. */
 #if defined(__clang__)
-#define VEC_ROLLED   _Pragma("clang loop unroll(disable)")
-#define VEC_UNROLLED _Pragma("clang loop unroll(full)")
+#define VEC_ROLLED        _Pragma("clang loop unroll(disable)")
+#define VEC_UNROLLED      _Pragma("clang loop unroll(full)")
+#define VEC_UNROLLED_MORE VEC_UNROLLED
 #else
-#define VEC_ROLLED   _Pragma("GCC unroll 1")
-#define VEC_UNROLLED _Pragma("GCC unroll 8")
+#define VEC_ROLLED        _Pragma("GCC unroll 1")
+#define VEC_UNROLLED      _Pragma("GCC unroll 8")
+#define VEC_UNROLLED_MORE _Pragma("GCC unroll 32")
 #endif
 
 #define VEC_INFINITY __builtin_inff()
