@@ -5,7 +5,7 @@
     scripts/make-ops-doc.py SOURCE_DIR RLX            writes SOURCE_DIR/docs/ops.md
     scripts/make-ops-doc.py SOURCE_DIR RLX --check    exit 1 when that file is not current
 
-The rows come from `rlx ops`, the meaning from the comments of include/rlx/ops.def, the attributes
+The rows come from `rlx ops`, the tests that fail from tests/import/onnx/known_failures.txt, the meaning from the comments of include/rlx/ops.def, the attributes
 from the structs of include/rlx/ops.h.
 """
 import difflib
@@ -170,9 +170,48 @@ def attribute_part(groups, structs):
             yield f"| {shown if index == 0 else ''} | {escape(names)} | {escape(kind)} | {escape(note)} |"
 
 
+ONNX_INTRO = """\
+## ONNX
+
+Ops of ONNX models that can be imported, opsets 1 to 21, with the opsets in which each changed ({count} ops; ops
+that a model brings along as functions are expanded). A model that uses anything else is refused with a list of
+all such nodes. [onnx.md](onnx.md) has how shapes are bound.
+"""
+
+FAILURES_INTRO = """\
+### Backend tests that do not pass
+
+What `rlx check` says about the ONNX 1.12 backend suite (1072 tests, rtol 1e-3, atol 1e-5), from
+`tests/import/onnx/known_failures.txt`; a test holds the suite against that file, so all others pass.
+"""
+
+
+def onnx_part(lines, known):
+    ops = [op for op in lines if "onnx" in op]
+    yield ONNX_INTRO.format(count=len(ops))
+    yield "| ONNX op | versions |"
+    yield "|---|---|"
+    for op in ops:
+        yield f"| {op['onnx']} | {op['versions']} |"
+    yield ""
+    yield FAILURES_INTRO
+    yield "| outcome | tests | reason |"
+    yield "|---|---|---|"
+    reasons = {}
+    for line in known.splitlines():
+        if line.strip() and not line.startswith("#"):
+            head, reason = line.split(": ", 1)
+            outcome, test = head.split()
+            reasons.setdefault((outcome, reason), []).append(test.removeprefix("test_"))
+    for (outcome, reason), tests in reasons.items():
+        yield f"| {outcome} | {escape(', '.join(tests))} | {escape(reason)} |"
+    yield ""
+
+
 def make(root, rlx):
     lines = subprocess.run([rlx, "ops", "--json"], check=True, capture_output=True, text=True).stdout.splitlines()
-    described = {op["op"]: op for op in map(json.loads, lines)}
+    lines = [json.loads(line) for line in lines]
+    described = {op["op"]: op for op in lines if "op" in op}
     groups = read_groups((root / "include/rlx/ops.def").read_text(encoding="utf-8"))
     listed = [name for _, _, rows in groups for name, *_ in rows]
     if listed != list(described):
@@ -180,6 +219,8 @@ def make(root, rlx):
     out = [INTRO.format(count=len(listed))]
     for title, words, rows, notes in sections(groups):
         out += section_lines(title, words, rows, notes, described)
+    known = (root / "tests/import/onnx/known_failures.txt").read_text(encoding="utf-8")
+    out += onnx_part(lines, known)
     out += attribute_part(groups, read_structs((root / "include/rlx/ops.h").read_text(encoding="utf-8")))
     return "\n".join(out) + "\n"
 

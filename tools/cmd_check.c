@@ -202,7 +202,10 @@ int rlx_cmd_check(int argc, char **argv) {
         "DIR.. [OPTIONS]",
         "Runs ONNX backend tests: folders with model.onnx and test_data_set_N, or folders of "
         "such\nfolders. Lists what fails and why (with -v also what passes, and the inputs that\n"
-        "became constants because they decide shapes). The last line is 'N passed, N failed'.",
+        "became constants because they decide shapes). The last line is 'N passed, N failed'.\n"
+        "Numbers agree within 1e-3 of the expected one plus 1e-5; bf16, which is coarser, within "
+        "one\n"
+        "unit in its last place.",
         options,
         sizeof options / sizeof *options,
         1,

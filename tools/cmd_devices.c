@@ -47,14 +47,32 @@ int rlx_cmd_devices(int argc, char **argv) {
     return TOOL_OK;
 }
 
+static rlx_status print_op(rlx_op op, bool json) {
+    rlx_op_description about;
+    rlx_status status = rlx_op_describe(op, &about);
+    if (status != RLX_OK) return status;
+    printf(json ? "{\"op\":\"%s\",\"inputs\":\"%s\",\"outputs\":\"%s\",\"attributes\":\"%s\"}\n"
+                : "| %s | %s | %s | %s |\n",
+           about.name, about.inputs, about.outputs, about.attributes);
+    return RLX_OK;
+}
+
+/* One line: the op, and the opsets in which it changed. */
+static void print_onnx_op(uint32_t index, bool json) {
+    printf(json ? "{\"onnx\":\"%s\",\"versions\":\"" : "| %s | ", rlx_onnx_op(index));
+    for (uint32_t i = 0; rlx_onnx_op_version(index, i) != 0; i++)
+        printf("%s%u", i == 0 ? "" : ", ", rlx_onnx_op_version(index, i));
+    puts(json ? "\"}" : " |");
+}
+
 int rlx_cmd_ops(int argc, char **argv) {
     tool_common common = {0};
     const tool_option options[] = {TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {
         "ops",
         "[--json]",
-        "Lists the ops that graphs and .rlx files may use, with their inputs, "
-        "outputs and attributes.",
+        "Lists the ops that graphs and .rlx files may use, with their inputs, outputs and\n"
+        "attributes; then the ONNX ops that models may use, with the opsets in which each changed.",
         options,
         sizeof options / sizeof *options,
         0,
@@ -63,16 +81,11 @@ int rlx_cmd_ops(int argc, char **argv) {
     if (!tool_parse(&usage, argc, argv, NULL, &code)) return code;
     if (!common.json) puts("| op | inputs | outputs | attributes |\n|---|---|---|---|");
     for (uint32_t op = 1; op < RLX_OP_COUNT; op++) {
-        rlx_op_description about;
-        rlx_status status = rlx_op_describe((rlx_op)op, &about);
+        rlx_status status = print_op((rlx_op)op, common.json);
         if (status != RLX_OK) return tool_fail("ops", status);
-        if (common.json) {
-            printf("{\"op\":\"%s\",\"inputs\":\"%s\",\"outputs\":\"%s\",\"attributes\":\"%s\"}\n",
-                   about.name, about.inputs, about.outputs, about.attributes);
-        } else {
-            printf("| %s | %s | %s | %s |\n", about.name, about.inputs, about.outputs,
-                   about.attributes);
-        }
     }
+    if (!common.json) puts("\n| ONNX op | versions |\n|---|---|");
+    for (uint32_t i = 0; rlx_onnx_op(i) != NULL; i++)
+        print_onnx_op(i, common.json);
     return TOOL_OK;
 }

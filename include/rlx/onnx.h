@@ -27,6 +27,7 @@ typedef struct rlx_onnx_data {
     uint64_t bytes;
     const struct rlx_onnx_data *items;
     uint32_t count;
+    bool contradicts; /* its shape is not the one that the model declares for the port */
 } rlx_onnx_data;
 
 /* Reads a model's names; weights are not touched. `allocator` may be NULL. RLX_IO, RLX_PARSE. */
@@ -49,6 +50,9 @@ RLX_CALL rlx_status rlx_onnx_read_output(rlx_onnx_ports *ports, uint32_t index, 
 
 /* The ONNX ops that can be imported, in the order of the table; NULL past the end. */
 RLX_API const char *rlx_onnx_op(uint32_t index);
+/* The opsets in which op `index` changed, rising, as many as are known: version `nth` of them, or 0
+ * past the end. */
+RLX_API uint32_t rlx_onnx_op_version(uint32_t index, uint32_t nth);
 
 RLX_END_DECLS
 

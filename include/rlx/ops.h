@@ -275,6 +275,25 @@ typedef struct rlx_loop_attrs {
     int64_t bound; /* most iterations; 0: taken from a constant trip count */
 } rlx_loop_attrs;
 
+typedef struct rlx_nms_attrs {
+    bool center_point; /* boxes are x, y, width, height instead of two corners */
+    int64_t bound;     /* most per class that are planned for; 0: all boxes */
+} rlx_nms_attrs;
+
+typedef struct rlx_roi_align_attrs {
+    int64_t height, width; /* of the result; 0 means 1 */
+    int64_t samples;       /* per bin and axis; 0: as many as it has pixels, at least 1 */
+    double scale;          /* of the regions' coordinates; 0 means 1 */
+    bool half_pixel;       /* pixel centers are at 0.5; else sides are at least 1 long */
+    bool largest;          /* the largest sample instead of the mean */
+} rlx_roi_align_attrs;
+
+typedef struct rlx_unique_attrs {
+    bool by_axis; /* slices along `axis`; else elements */
+    int64_t axis;
+    bool unsorted; /* in the order of first occurrence */
+} rlx_unique_attrs;
+
 RLX_END_DECLS
 
 #endif

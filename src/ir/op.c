@@ -93,6 +93,13 @@ static const rlx_field collective_fields[] = {FIELD(COMBINE, collective, reducti
                                               FIELD(I64, collective, root),
                                               FIELD(I64, collective, ranks)};
 static const rlx_field loop_fields[] = {FIELD(I64, loop, bound)};
+static const rlx_field nms_fields[] = {FIELD(BOOL, nms, center_point), FIELD(I64, nms, bound)};
+static const rlx_field roi_align_fields[] = {
+    FIELD(I64, roi_align, height),      FIELD(I64, roi_align, width),
+    FIELD(I64, roi_align, samples),     FIELD(F64, roi_align, scale),
+    FIELD(BOOL, roi_align, half_pixel), FIELD(BOOL, roi_align, largest)};
+static const rlx_field unique_fields[] = {FIELD(BOOL, unique, by_axis), FIELD(I64, unique, axis),
+                                          FIELD(BOOL, unique, unsorted)};
 
 /* The one empty list has a row of kind BOOL with no name. */
 #define FIELD_COUNT(attrs)                                 \

@@ -331,6 +331,21 @@ def nonzero(node):
     return Body([0], ["y0, _count = nonzero({0})"])
 
 
+def nms(node):
+    attrs = " center_point=true" if node.get("center_point_box", 0) else ""
+    inputs = ", ".join("{%d}" % i for i in range(len(node.inputs)))
+    return Body(present(node), ["y0, _count = nms(%s)%s" % (inputs, attrs)])
+
+
+def unique(node):
+    attrs = "" if node.get("axis") is None else " by_axis=true axis=%d" % node.get("axis")
+    if not node.get("sorted", 1):
+        attrs += " unsorted=true"
+    wanted = node.output_names + [""] * (4 - len(node.output_names))
+    names = ["y%d" % node.wanted.index(name) if name in node.wanted else "_" for name in wanted]
+    return Body([0], ["%s, _count = unique({0})%s" % (", ".join(names), attrs)])
+
+
 def reshape(node):
     """With allowzero, a 0 that is no copy stands as -1: there is only one in the tests."""
     shape = node.constant(1)
@@ -396,12 +411,22 @@ ROWS = {
     "Expand": moved("expand", shape=attribute_or_input("shape", 1)),
     "Tile": moved("tile", shape=attribute_or_input("repeats", 1)),
     "NonZero": nonzero,
+    "NonMaxSuppression": nms,
+    "RoiAlign": None,  # its data is rounded to four digits
+    "Unique": unique,
     "RNN": recurrent("rnn"),
     "GRU": recurrent("gru"),
     "LSTM": recurrent("lstm"),
 }
 
 WANTED = {
+    "detect": """nonmaxsuppression_center_point_box_format nonmaxsuppression_flipped_coordinates
+        nonmaxsuppression_identical_boxes nonmaxsuppression_limit_output_size
+        nonmaxsuppression_single_box nonmaxsuppression_suppress_by_IOU
+        nonmaxsuppression_suppress_by_IOU_and_scores nonmaxsuppression_two_batches
+        nonmaxsuppression_two_classes
+        unique_not_sorted_without_axis unique_sorted_with_axis unique_sorted_with_axis_3d
+        unique_sorted_with_negative_axis unique_sorted_without_axis""",
     "recurrent": """gru_batchwise gru_defaults gru_seq_length gru_with_initial_bias lstm_batchwise
         lstm_defaults lstm_with_initial_bias lstm_with_peepholes rnn_seq_length
         simple_rnn_batchwise simple_rnn_defaults simple_rnn_with_initial_bias""",

@@ -276,8 +276,24 @@ static void recurrent_ops(family *f) {
     }
 }
 
-static void (*const families[])(family *f) = {
-    elementwise_ops, algebra_ops, reduce_ops, gather_ops, move_ops, extent_ops, recurrent_ops};
+static void detect_ops(family *f) {
+    uint32_t boxes = input(f, RLX_DTYPE_F32, DIMS(1, 5, 4)),
+             scores = input(f, RLX_DTYPE_F32, DIMS(1, 2, 5));
+    uint32_t most = input(f, RLX_DTYPE_I64, SCALAR), least = input(f, RLX_DTYPE_F32, SCALAR);
+    rlx_nms_attrs nms = {.bound = 3};
+    op_into(f, RLX_OP_NMS, &nms, (uint32_t[]){boxes, scores, most, least, least}, 5, 2, RLX_NONE);
+    uint32_t x = input(f, RLX_DTYPE_F16, DIMS(2, 3, 4, 5)),
+             regions = input(f, RLX_DTYPE_F16, DIMS(6, 4)),
+             batch = input(f, RLX_DTYPE_I64, DIMS(6));
+    rlx_roi_align_attrs align = {.height = 2, .width = 3, .samples = 2};
+    OP(f, RLX_OP_ROI_ALIGN, &align, x, regions, batch);
+    rlx_unique_attrs unique = {.by_axis = true, .axis = 1};
+    op_into(f, RLX_OP_UNIQUE, &unique, &x, 1, 5, RLX_NONE);
+}
+
+static void (*const families[])(family *f) = {elementwise_ops, algebra_ops, reduce_ops,
+                                              gather_ops,      move_ops,    extent_ops,
+                                              recurrent_ops,   detect_ops};
 
 uint32_t family_count(void) {
     return sizeof families / sizeof *families;

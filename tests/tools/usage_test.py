@@ -130,9 +130,12 @@ class Usage(tool.ToolTest):
         self.assertEqual(devices[0]["name"], "cpu")
         self.assertGreater(devices[0]["memory_bytes"], 0)
         self.assertEqual(len(devices), len(self.rlx("devices").splitlines()))
-        ops = {row["op"] for row in self.json_lines("ops", "--json")}
+        rows = self.json_lines("ops", "--json")
+        ops = {row["op"] for row in rows if "op" in row}
+        onnx = {row["onnx"]: row["versions"] for row in rows if "onnx" in row}
+        self.assertEqual(onnx["NonMaxSuppression"], "10, 11")
         self.assertTrue({"matmul", "conv", "attention", "loop", "state_write"} <= ops)
-        self.assertEqual(len(ops) + 2, len(self.rlx("ops").splitlines()))
+        self.assertEqual(len(rows) + 5, len(self.rlx("ops").splitlines()))
 
 
 class Streams(tool.ToolTest):

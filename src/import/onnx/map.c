@@ -29,6 +29,10 @@ const char *rlx_onnx_op_name(uint32_t index) {
     return index < ROW_COUNT ? rows[index].name : NULL;
 }
 
+uint32_t rlx_onnx_op_since(uint32_t index, uint32_t nth) {
+    return index < ROW_COUNT && nth < MOST_VERSIONS ? rows[index].versions[nth] : 0;
+}
+
 static const row *find_row(const char *name) {
     for (uint32_t i = 0; i < ROW_COUNT; i++) {
         if (strcmp(rows[i].name, name) == 0) return &rows[i];

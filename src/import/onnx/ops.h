@@ -12,5 +12,6 @@
 /* The names in map.def, for tables. */
 uint32_t rlx_onnx_op_count(void);
 const char *rlx_onnx_op_name(uint32_t index);
+uint32_t rlx_onnx_op_since(uint32_t index, uint32_t nth); /* 0: past the last version */
 
 #endif

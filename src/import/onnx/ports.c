@@ -80,6 +80,20 @@ const char *rlx_onnx_op(uint32_t index) {
     return rlx_onnx_op_name(index);
 }
 
+uint32_t rlx_onnx_op_version(uint32_t index, uint32_t nth) {
+    return rlx_onnx_op_since(index, nth);
+}
+
+/* Whether a shape cannot be what the model declares. */
+static bool is_contradiction(const rlx_onnx_type *type, const rlx_shape *shape) {
+    if (!type->has_shape) return false;
+    if (type->rank != shape->rank) return true;
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (type->dims[i] >= 0 && type->dims[i] != shape->dims[i]) return true;
+    }
+    return false;
+}
+
 static rlx_status take_tensor(rlx_onnx_reader *reader, rlx_wire wire, const rlx_onnx_type *type,
                               rlx_onnx_data *out_data) {
     rlx_onnx_tensor tensor;
@@ -102,6 +116,7 @@ static rlx_status take_tensor(rlx_onnx_reader *reader, rlx_wire wire, const rlx_
     out_data->dtype = tensor.dtype;
     out_data->data = copy;
     out_data->bytes = tensor.bytes;
+    out_data->contradicts = is_contradiction(type, &tensor.shape);
     return RLX_OK;
 }
 

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What detectors end with: non-maximum suppression, and regions of a feature map cut to one size
+ * (roi_align). Nms is one item, because where a box goes depends on all before it. */
+#include "ref/access.h"
+#include "ref/kernel.h"
+#include "ref/lines.h"
+
+#include <math.h>
+
+typedef struct box {
+    float x0, y0, x1, y1;
+} box;
+
+typedef struct candidate {
+    float score;
+    int64_t index;
+} candidate;
+
+static float load_f32(const rlx_tensor *x, int64_t offset) {
+    return ((const float *)x->data)[offset];
+}
+
+static box load_box(const rlx_tensor *boxes, int64_t batch, int64_t index, bool center_point) {
+    int64_t at = batch * boxes->strides[0] + index * boxes->strides[1], step = boxes->strides[2];
+    float a = load_f32(boxes, at), b = load_f32(boxes, at + step),
+          c = load_f32(boxes, at + 2 * step), d = load_f32(boxes, at + 3 * step);
+    if (center_point) return (box){a - c / 2, b - d / 2, a + c / 2, b + d / 2};
+    return (box){fminf(b, d), fminf(a, c), fmaxf(b, d), fmaxf(a, c)};
+}
+
+static bool is_overlapping(box a, box b, float most) {
+    float width = fminf(a.x1, b.x1) - fmaxf(a.x0, b.x0);
+    float height = fminf(a.y1, b.y1) - fmaxf(a.y0, b.y0);
+    if (!(width > 0 && height > 0)) return false;
+    float common = width * height;
+    float all = (a.x1 - a.x0) * (a.y1 - a.y0) + (b.x1 - b.x0) * (b.y1 - b.y0) - common;
+    return all > 0 && common / all > most;
+}
+
+static bool is_better(candidate a, candidate b) {
+    return a.score != b.score ? a.score > b.score : a.index < b.index;
+}
+
+static void sift_down(candidate *heap, int64_t count, int64_t at) {
+    candidate item = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && is_better(heap[child + 1], heap[child])) child++;
+        if (!is_better(heap[child], item)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = item;
+}
+
+typedef struct nms_job {
+    const rlx_tensor *boxes, *scores, *out;
+    candidate *heap;
+    bool center_point, has_least;
+    float overlap, least;
+    int64_t most, found;
+} nms_job;
+
+/* The boxes of one class that may be taken, as a heap with the best at its root. */
+static int64_t collect(const nms_job *job, int64_t batch, int64_t class_) {
+    const rlx_tensor *scores = job->scores;
+    int64_t count = 0, at = batch * scores->strides[0] + class_ * scores->strides[1];
+    for (int64_t i = 0; i < scores->dims[2]; i++) {
+        float score = load_f32(scores, at + i * scores->strides[2]);
+        if (score != score || (job->has_least && !(score > job->least))) continue;
+        job->heap[count++] = (candidate){score, i};
+    }
+    for (int64_t i = count / 2; i-- > 0;)
+        sift_down(job->heap, count, i);
+    return count;
+}
+
+static void put_row(nms_job *job, int64_t batch, int64_t class_, int64_t index) {
+    const int64_t row[] = {batch, class_, index};
+    for (uint32_t i = 0; i < 3 && job->out->data != NULL; i++)
+        rlx_store_i64(RLX_DTYPE_I64, job->out->data,
+                      job->found * job->out->strides[0] + i * job->out->strides[1], row[i]);
+    job->found++;
+}
+
+/* Taken boxes stay at the end of the heap's memory, where popped ones leave room. */
+static void suppress(nms_job *job, int64_t batch, int64_t class_) {
+    int64_t total = collect(job, batch, class_), taken = 0;
+    for (int64_t left = total; left > 0 && taken < job->most; left--) {
+        candidate best = job->heap[0];
+        box mine = load_box(job->boxes, batch, best.index, job->center_point);
+        bool is_free = true;
+        job->heap[0] = job->heap[left - 1];
+        sift_down(job->heap, left - 1, 0);
+        for (int64_t i = 0; i < taken && is_free; i++) {
+            int64_t other = job->heap[total - 1 - i].index;
+            is_free = !is_overlapping(mine, load_box(job->boxes, batch, other, job->center_point),
+                                      job->overlap);
+        }
+        if (!is_free) continue;
+        job->heap[total - 1 - taken++] = best;
+        put_row(job, batch, class_, best.index);
+    }
+}
+
+static bool has_input(const rlx_kernel_args *args, uint32_t input) {
+    return input < args->in_count && args->in[input].data != NULL;
+}
+
+static void run_nms(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const rlx_nms_attrs *attrs = args->attrs;
+    nms_job job = {.boxes = &args->in[0],
+                   .scores = &args->in[1],
+                   .out = &args->out[0],
+                   .heap = args->workspace,
+                   .center_point = attrs->center_point,
+                   .has_least = has_input(args, 4)};
+    if (begin >= end) return;
+    if (has_input(args, 2)) job.most = rlx_load_i64(RLX_DTYPE_I64, args->in[2].data, 0);
+    if (has_input(args, 3)) job.overlap = load_f32(&args->in[3], 0);
+    if (job.has_least) job.least = load_f32(&args->in[4], 0);
+    if (attrs->bound != 0 && job.most > attrs->bound) job.most = attrs->bound;
+    for (int64_t b = 0; b < job.scores->dims[0]; b++) {
+        for (int64_t c = 0; c < job.scores->dims[1] && job.scores->dims[2] != 0; c++)
+            suppress(&job, b, c);
+    }
+    if (args->out[1].data != NULL) rlx_store_i64(RLX_DTYPE_I64, args->out[1].data, 0, job.found);
+}
+
+static int64_t one_item(const rlx_kernel_args *args) {
+    (void)args;
+    return 1;
+}
+
+static int64_t nms_cost(const rlx_kernel_args *args) {
+    return rlx_ref_cost(rlx_tensor_elements(&args->in[1]), 4);
+}
+
+static uint64_t nms_workspace(const rlx_kernel_args *args) {
+    return rlx_ref_bytes((uint64_t)args->in[1].dims[2], sizeof(candidate));
+}
+
+/* One region: where it begins, how large a bin is, how many points each has. */
+typedef struct region {
+    double x0, y0, bin_width, bin_height;
+    int64_t columns, rows; /* points per bin */
+    int64_t batch;         /* -1: outside */
+} region;
+
+/* More points than this in one direction of a bin are a fault: coordinates that mean nothing would
+ * keep a run busy for ever. */
+enum { MOST_POINTS = 4096 };
+
+static int64_t count_points(const rlx_kernel_args *args, int64_t samples, double pixels) {
+    double count = ceil(pixels);
+    if (samples > 0) return samples;
+    if (count <= MOST_POINTS) return count < 0 ? 0 : (int64_t)count;
+    rlx_fault_raise(args, RLX_FAULT_BOUND, count < 1e18 ? (int64_t)count : INT64_MAX);
+    return 0;
+}
+
+static region load_region(const rlx_kernel_args *args, int64_t index) {
+    const rlx_roi_align_attrs *attrs = args->attrs;
+    const rlx_tensor *regions = &args->in[1], *batches = &args->in[2], *out = &args->out[0];
+    double scale = attrs->scale == 0 ? 1 : attrs->scale, shift = attrs->half_pixel ? 0.5 : 0;
+    double at[4];
+    for (uint32_t i = 0; i < 4; i++)
+        at[i] = rlx_load_f64(regions->dtype, regions->data,
+                             index * regions->strides[0] + i * regions->strides[1]) *
+                    scale -
+                shift;
+    double width = at[2] - at[0], height = at[3] - at[1];
+    if (!attrs->half_pixel) {
+        width = width < 1 ? 1 : width;
+        height = height < 1 ? 1 : height;
+    }
+    region r = {.x0 = at[0],
+                .y0 = at[1],
+                .bin_width = width / (double)out->dims[3],
+                .bin_height = height / (double)out->dims[2]};
+    r.columns = count_points(args, attrs->samples, r.bin_width);
+    r.rows = count_points(args, attrs->samples, r.bin_height);
+    r.batch = rlx_load_i64(RLX_DTYPE_I64, batches->data, index * batches->strides[0]);
+    if (r.batch >= 0 && r.batch < args->in[0].dims[0]) return r;
+    rlx_fault_raise(args, RLX_FAULT_INDEX, r.batch);
+    r.batch = -1;
+    return r;
+}
+
+/* One side of a linear interpolation: two places and how much each counts. */
+typedef struct side {
+    int64_t low, high;
+    double low_part, high_part;
+} side;
+
+/* False: the point is outside. */
+static bool find_side(double at, int64_t length, side *out_side) {
+    if (!(at >= -1 && at <= (double)length)) return false;
+    if (at < 0) at = 0;
+    int64_t low = (int64_t)at, high = low + 1;
+    if (low >= length - 1) {
+        low = high = length - 1;
+        at = (double)low;
+    }
+    *out_side = (side){low, high, 1 - (at - (double)low), at - (double)low};
+    return true;
+}
+
+static double load(const rlx_tensor *x, int64_t offset) {
+    return x->dtype == RLX_DTYPE_F32 ? (double)((const float *)x->data)[offset]
+                                     : rlx_load_f64(x->dtype, x->data, offset);
+}
+
+/* The mean, or the largest weighted corner, of the points of one bin; `base` is the channel's. */
+static double pool_bin(const rlx_tensor *x, int64_t base, const region *r, double top, double left,
+                       bool largest) {
+    double sum = 0, best = -INFINITY;
+    int64_t rows = x->strides[2], columns = x->strides[3], count = r->rows * r->columns;
+    for (int64_t i = 0; i < count; i++) {
+        side y, z;
+        double row = ((double)(i / r->columns) + 0.5) / (double)r->rows;
+        double column = ((double)(i % r->columns) + 0.5) / (double)r->columns;
+        bool is_inside = find_side(top + row * r->bin_height, x->dims[2], &y);
+        is_inside = find_side(left + column * r->bin_width, x->dims[3], &z) && is_inside;
+        double parts[4] = {0};
+        if (is_inside) {
+            parts[0] = y.low_part * z.low_part * load(x, base + y.low * rows + z.low * columns);
+            parts[1] = y.low_part * z.high_part * load(x, base + y.low * rows + z.high * columns);
+            parts[2] = y.high_part * z.low_part * load(x, base + y.high * rows + z.low * columns);
+            parts[3] = y.high_part * z.high_part * load(x, base + y.high * rows + z.high * columns);
+        }
+        sum += parts[0] + parts[1] + parts[2] + parts[3];
+        best = fmax(best, fmax(fmax(parts[0], parts[1]), fmax(parts[2], parts[3])));
+    }
+    if (count <= 0) return 0;
+    return largest ? best : sum / (double)count;
+}
+
+/* One item is one channel of one region. */
+static void run_roi_align(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const rlx_roi_align_attrs *attrs = args->attrs;
+    const rlx_tensor *x = &args->in[0], *y = &args->out[0];
+    for (int64_t item = begin; item < end; item++) {
+        int64_t index = item / y->dims[1], channel = item % y->dims[1];
+        region r = load_region(args, index);
+        bool is_empty = r.batch < 0 || x->dims[2] == 0 || x->dims[3] == 0;
+        int64_t base = r.batch * x->strides[0] + channel * x->strides[1];
+        int64_t to = index * y->strides[0] + channel * y->strides[1];
+        for (int64_t i = 0; i < y->dims[2] * y->dims[3]; i++) {
+            int64_t row = i / y->dims[3], column = i % y->dims[3];
+            double value = is_empty ? 0
+                                    : pool_bin(x, base, &r, r.y0 + (double)row * r.bin_height,
+                                               r.x0 + (double)column * r.bin_width, attrs->largest);
+            rlx_store_f64(y->dtype, y->data, to + row * y->strides[2] + column * y->strides[3],
+                          value);
+        }
+    }
+}
+
+static int64_t roi_items(const rlx_kernel_args *args) {
+    return rlx_tensor_elements(&args->out[0]) == 0 ? 0
+                                                   : args->out[0].dims[0] * args->out[0].dims[1];
+}
+
+static int64_t roi_cost(const rlx_kernel_args *args) {
+    return rlx_ref_cost(rlx_ref_cost(args->out[0].dims[2], args->out[0].dims[3]), 64);
+}
+
+const rlx_ref_row rlx_ref_detect_rows[] = {
+    {RLX_OP_NMS, {"nms_scalar", run_nms, one_item, nms_cost, nms_workspace}},
+    {RLX_OP_ROI_ALIGN, {"roi_align_scalar", run_roi_align, roi_items, roi_cost, NULL}},
+};
+const uint32_t rlx_ref_detect_count = sizeof rlx_ref_detect_rows / sizeof rlx_ref_detect_rows[0];
