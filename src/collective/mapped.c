@@ -72,7 +72,7 @@ static void release_endpoint(rlx_mapped *self) {
     rlx_free(&allocator, self->heaps);
     rlx_free(&allocator, (void *)(uintptr_t)self->sources);
     rlx_free(&allocator, self->targets);
-    rlx_free(&allocator, self->pending);
+    rlx_queue_release(&allocator, &self->queue);
     rlx_transport_finish(&self->base);
     rlx_free(&allocator, self);
 }
@@ -84,8 +84,7 @@ static rlx_status allocate_tables(rlx_mapped *self, uint32_t count) {
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->heaps, (void **)&self->heaps));
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->sources, (void **)&self->sources));
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->targets, (void **)&self->targets));
-    return rlx_alloc_array(allocator, RLX_PENDING_MOST, sizeof *self->pending,
-                           (void **)&self->pending);
+    return rlx_queue_create(allocator, &rlx_mapped_steps, &self->queue);
 }
 
 /* An endpoint of `count` members; their list is still to be filled in. */
@@ -226,55 +225,30 @@ rlx_status rlx_mapped_atomic(rlx_transport *base, rlx_symmetric_buffer where,
     return RLX_OK;
 }
 
-/* What each rank brings to a split. */
-typedef struct split_row {
-    int32_t colour, key, groups_used, pad;
-} split_row;
-
-/* How many ranks of my colour there are, and the first group that is free on all ranks; 0: none. */
-static uint32_t count_colour(const rlx_mapped *self, const split_row *rows, int32_t colour,
-                             uint32_t *out_group) {
-    uint32_t count = 0, used = 0;
-    for (uint32_t i = 0; i < self->base.rank_count; ++i) {
-        count += rows[i].colour == colour;
-        used |= (uint32_t)rows[i].groups_used;
-    }
-    *out_group = 0;
-    for (uint32_t i = 1; i < self->world->layout.group_count && *out_group == 0; ++i) {
-        if ((used >> i & 1) == 0) *out_group = i;
-    }
-    return count;
-}
-
 /* Members in the order of (key, old rank). */
-static void fill_members(rlx_mapped *made, const rlx_mapped *parent, const split_row *rows,
-                         int32_t colour) {
-    for (uint32_t i = 0; i < parent->base.rank_count; ++i) {
-        uint32_t place = 0;
-        if (rows[i].colour != colour) continue;
-        for (uint32_t j = 0; j < parent->base.rank_count; ++j) {
-            uint32_t a = (uint32_t)rows[j].key, b = (uint32_t)rows[i].key;
-            if (rows[j].colour == colour && (a < b || (a == b && j < i))) place++;
-        }
-        set_member(made, place, parent->members[i]);
+static void fill_members(rlx_mapped *made, const rlx_mapped *parent, const rlx_split_row *rows,
+                         uint32_t colour) {
+    uint32_t count = parent->base.rank_count;
+    for (uint32_t i = 0; i < count; ++i) {
+        if ((uint32_t)rows[i].colour != colour) continue;
+        set_member(made, rlx_split_place(rows, count, i), parent->members[i]);
     }
 }
 
-static rlx_status gather_rows(rlx_mapped *self, uint32_t colour, uint32_t key, split_row *rows) {
-    const split_row mine = {.colour = (int32_t)colour,
-                            .key = (int32_t)key,
-                            .groups_used = (int32_t)self->world->groups_used};
+static rlx_status gather_rows(rlx_mapped *self, uint32_t colour, uint32_t key,
+                              rlx_split_row *rows) {
+    const rlx_split_row mine = {.colour = (int32_t)colour,
+                                .key = (int32_t)key,
+                                .groups_used = (int32_t)self->world->groups_used};
     return rlx_all_gather(&self->base, &mine, rows, sizeof mine / sizeof(int32_t), RLX_DTYPE_I32);
 }
 
-static rlx_status make_group(rlx_mapped *self, const split_row *rows, int32_t colour,
+static rlx_status make_group(rlx_mapped *self, const rlx_split_row *rows, uint32_t colour,
                              rlx_mapped **out_made) {
-    uint32_t group, count = count_colour(self, rows, colour, &group);
-    if (group == 0) {
-        return RLX_FAIL(RLX_BUSY, "split: %u sub-groups exist already",
-                        self->world->layout.group_count - 1);
-    }
-    if ((uint32_t)colour == RLX_COLOUR_NONE) return RLX_OK;
+    uint32_t group = 0, count = 0;
+    RLX_TRY(rlx_split_count(rows, self->base.rank_count, self->world->layout.group_count, colour,
+                            &group, &count));
+    if (colour == RLX_COLOUR_NONE) return RLX_OK;
     RLX_TRY(make_endpoint(&self->base, self->world, group, count, out_made));
     fill_members(*out_made, self, rows, colour);
     return RLX_OK;
@@ -288,28 +262,18 @@ static void clear_area(rlx_area *area) {
     atomic_store(&area->chunks, 0);
 }
 
-/* Tells the others that this rank has no memory for its part of a split. */
-static rlx_status give_up(rlx_transport *base, rlx_status cause) {
-    const rlx_collective_call poison = {.kind = RLX_CALL_POISON, .root = (uint32_t)cause};
-    rlx_error_record record;
-    rlx_error_save(&record);
-    (void)!base->ops->run(base, &poison);
-    rlx_error_restore(&record);
-    return cause;
-}
-
 rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
                             rlx_transport **out_transport) {
     static const rlx_collective_call meet = {.kind = RLX_CALL_SPLIT};
     rlx_mapped *self = (rlx_mapped *)base, *made = NULL;
-    split_row *rows = NULL;
+    rlx_split_row *rows = NULL;
     rlx_status status =
         rlx_alloc_array(&base->allocator, base->rank_count, sizeof *rows, (void **)&rows);
-    if (status != RLX_OK) return give_up(base, status);
+    if (status != RLX_OK) return rlx_give_up(base, status);
     status = gather_rows(self, colour, key, rows);
     if (status == RLX_OK) {
-        status = make_group(self, rows, (int32_t)colour, &made);
-        if (status == RLX_OUT_OF_MEMORY) give_up(base, status);
+        status = make_group(self, rows, colour, &made);
+        if (status == RLX_OUT_OF_MEMORY) rlx_give_up(base, status);
     }
     rlx_free(&base->allocator, rows);
     if (status != RLX_OK) return status;

@@ -12,6 +12,8 @@
 #define RLX_COLLECTIVE_MAPPED_H
 
 #include "base/thread.h"
+#include "collective/agree.h"
+#include "collective/queue.h"
 #include "driver/transport.h"
 
 #include <string.h>
@@ -21,7 +23,6 @@ enum {
     RLX_TINY_BYTES = 24,
     RLX_SMALL_BYTES = 2048,
     RLX_CHUNK_BYTES = 128 << 10,
-    RLX_PENDING_MOST = 16,
     RLX_PROCESSOR_WORDS = 16, /* 1024 processors */
     RLX_EAGER_SPINS = 128,    /* without a pause */
     RLX_SPINS = 256
@@ -31,8 +32,7 @@ enum {
  * last: twice the call's number, plus 1 for a barrier, which has nothing else to say. */
 typedef struct rlx_slot {
     _Alignas(64) _Atomic uint64_t word;
-    uint64_t what; /* kind, reduction, dtype, root */
-    uint64_t count, input_offset, output_offset;
+    rlx_descriptor about;
     uint8_t tiny[RLX_TINY_BYTES]; /* a payload that fits into the first line */
     _Alignas(64) uint8_t payload[RLX_SMALL_BYTES];
 } rlx_slot;
@@ -92,14 +92,6 @@ struct rlx_mapped_world {
 void rlx_mapped_world_init(rlx_mapped_world *world, const rlx_mapped_layout *layout, void *memory,
                            uint32_t rank);
 
-typedef struct rlx_pending {
-    uint64_t token; /* 0: free */
-    rlx_collective_call call;
-    bool is_done;
-    rlx_status status;
-    rlx_error_record record;
-} rlx_pending;
-
 typedef struct rlx_mapped {
     rlx_transport base;
     rlx_mapped_world *world; /* owned by the endpoint of all ranks, borrowed by sub-groups */
@@ -112,11 +104,7 @@ typedef struct rlx_mapped {
     const struct rlx_fold_table *folds; /* for this processor */
     uint64_t sequence;                  /* calls posted */
     uint64_t chunks;                    /* staged by each rank */
-    bool is_posted;                     /* the last call is posted and not yet met */
-    bool is_poisoned;                   /* and it is this rank's poison */
-    uint64_t tokens;                    /* given out */
-    rlx_pending *pending;               /* RLX_PENDING_MOST, in the order of their tokens; owned */
-    uint32_t pending_first, pending_count;
+    rlx_call_queue queue;
 } rlx_mapped;
 
 /* The endpoint of all ranks. Consumes the world, also when it fails. */
@@ -125,6 +113,8 @@ RLX_WARN_UNUSED rlx_status rlx_mapped_create(const rlx_transport_ops *ops,
                                              const rlx_transport_options *options,
                                              rlx_mapped_world *world,
                                              rlx_transport **out_transport);
+
+extern const rlx_queue_steps rlx_mapped_steps; /* call.c */
 
 /* The methods; an implementation's table names them. */
 void rlx_mapped_destroy(rlx_transport *base);
@@ -165,10 +155,9 @@ void rlx_mapped_enter(rlx_mapped_world *world);
 void rlx_mapped_refuse(rlx_mapped_world *world, rlx_status cause);
 
 /* RLX_OK, or the failure that the group has had. */
-RLX_WARN_UNUSED rlx_status rlx_mapped_explain(const rlx_mapped *self, uint64_t failure);
 RLX_WARN_UNUSED static inline rlx_status rlx_mapped_failure(const rlx_mapped *self) {
     uint64_t failure = atomic_load_explicit(&self->world->header->failure, memory_order_acquire);
-    return failure == 0 ? RLX_OK : rlx_mapped_explain(self, failure);
+    return failure == 0 ? RLX_OK : rlx_failure_explain(failure, self->world->layout.rank_count);
 }
 
 /* Waits until *word >= value; `member` writes it, `kind` is the call in which it is waited for. */

@@ -16,38 +16,6 @@
 enum { YIELD_NS = 100000 };
 static const uint64_t first_slice_ns = 1000000, longest_slice_ns = 50000000;
 
-typedef enum failure_kind {
-    FAILURE_GONE = 1,
-    FAILURE_LEFT,
-    FAILURE_LATE,
-    FAILURE_REFUSED /* the call's bits hold the status */
-} failure_kind;
-
-/* kind | waiting rank | failed rank | call, 16 bits each. */
-static uint64_t pack(failure_kind kind, uint32_t by, uint32_t rank, uint32_t call) {
-    return (uint64_t)kind << 48 | (uint64_t)by << 32 | (uint64_t)rank << 16 | call;
-}
-
-rlx_status rlx_mapped_explain(const rlx_mapped *self, uint64_t failure) {
-    uint32_t rank = (uint32_t)(failure >> 16) & 0xffff, by = (uint32_t)(failure >> 32) & 0xffff;
-    const char *call = rlx_call_name((uint32_t)(failure & 0xffff));
-    failure_kind kind = (failure_kind)(failure >> 48);
-    rlx_status status = kind == FAILURE_LATE ? RLX_TIMEOUT : RLX_TRANSPORT;
-    if (kind == FAILURE_REFUSED) {
-        rlx_fail(RLX_TRANSPORT, "rank %u could not join: %s", rank,
-                 rlx_status_text((rlx_status)(failure & 0xffff)));
-        *rlx_error_detail_edit() =
-            (rlx_error_detail){.rank = rank, .rank_count = self->world->layout.rank_count};
-        return RLX_TRANSPORT;
-    }
-    static const char *const what[] = {
-        [FAILURE_GONE] = "has died", [FAILURE_LEFT] = "has left", [FAILURE_LATE] = "did not come"};
-    rlx_fail(status, "rank %u %s; rank %u waited for it in %s", rank, what[kind], by, call);
-    *rlx_error_detail_edit() =
-        (rlx_error_detail){.rank = rank, .rank_count = self->world->layout.rank_count};
-    return status;
-}
-
 static void wake(rlx_mapped_world *world, uint32_t rank) {
     rlx_rank_line *line = &world->lines[rank];
     atomic_fetch_add(&line->doorbell, 1);
@@ -69,18 +37,19 @@ void rlx_mapped_ring_slow(rlx_mapped_world *world) {
 }
 
 /* The first failure stays; everybody is woken to see it. */
-static rlx_status fail(rlx_mapped *self, failure_kind kind, uint32_t rank, uint32_t call) {
+static rlx_status fail(rlx_mapped *self, rlx_failure_kind kind, uint32_t rank, uint32_t call) {
     uint64_t none = 0;
     atomic_compare_exchange_strong(&self->world->header->failure, &none,
-                                   pack(kind, self->world->rank, rank, call));
+                                   rlx_failure_pack(kind, self->world->rank, rank, call));
     rlx_mapped_ring_slow(self->world);
     return rlx_mapped_failure(self);
 }
 
 void rlx_mapped_refuse(rlx_mapped_world *world, rlx_status cause) {
     uint64_t none = 0;
-    atomic_compare_exchange_strong(&world->header->failure, &none,
-                                   pack(FAILURE_REFUSED, world->rank, world->rank, cause));
+    atomic_compare_exchange_strong(
+        &world->header->failure, &none,
+        rlx_failure_pack(RLX_FAILURE_REFUSED, world->rank, world->rank, cause));
     rlx_mapped_ring_slow(world);
 }
 
@@ -90,11 +59,11 @@ static rlx_status check_alive(rlx_mapped *self, uint32_t awaited, uint32_t call)
     for (uint32_t i = 0; i < world->layout.rank_count; ++i) {
         uint32_t state = atomic_load(&world->lines[i].state);
         if (i == world->rank || state == RLX_RANK_ABSENT) continue;
-        if (state == RLX_RANK_LEFT && i == awaited) return fail(self, FAILURE_LEFT, i, call);
+        if (state == RLX_RANK_LEFT && i == awaited) return fail(self, RLX_FAILURE_LEFT, i, call);
         if (state == RLX_RANK_JOINED && world->is_gone(world, i)) {
             /* It may have left between the two looks. */
             if (atomic_load(&world->lines[i].state) == RLX_RANK_LEFT && i != awaited) continue;
-            return fail(self, FAILURE_GONE, i, call);
+            return fail(self, RLX_FAILURE_GONE, i, call);
         }
     }
     return RLX_OK;
@@ -203,7 +172,7 @@ rlx_status rlx_mapped_wait_slow(rlx_mapped *self, const _Atomic uint64_t *word, 
     uint32_t rank = self->members[member];
     rlx_status status = wait_for(self, &wanted, rank, kind);
     if (status != RLX_TIMEOUT || rlx_mapped_failure(self) != RLX_OK) return status;
-    return fail(self, FAILURE_LATE, rank, kind);
+    return fail(self, RLX_FAILURE_LATE, rank, kind);
 }
 
 rlx_status rlx_mapped_wait_until(rlx_transport *base, uint64_t offset, rlx_compare compare,

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ranks tell each other about a call, how they say that they disagree, how a group's failure
+ * is written down, and how a group is cut. The same for every transport, so that all say the same.
+ */
+#ifndef RLX_COLLECTIVE_AGREE_H
+#define RLX_COLLECTIVE_AGREE_H
+
+#include "driver/transport.h"
+
+/* What a rank calls, for its peers to compare. */
+typedef struct rlx_descriptor {
+    uint64_t what; /* kind, reduction, dtype, root */
+    uint64_t count, input_offset, output_offset;
+} rlx_descriptor;
+
+static inline void rlx_descriptor_set(rlx_descriptor *out, const rlx_collective_call *call) {
+    out->what = (uint64_t)call->root << 32 | (uint64_t)call->dtype << 16 |
+                (uint64_t)call->reduction << 8 | call->kind;
+    out->count = call->count;
+    out->input_offset = call->input_offset;
+    out->output_offset = call->output_offset;
+}
+
+static inline bool rlx_descriptor_is_same(const rlx_descriptor *a, const rlx_descriptor *b) {
+    return a->what == b->what && a->count == b->count && a->input_offset == b->input_offset &&
+           a->output_offset == b->output_offset;
+}
+
+/* RLX_MISMATCH: the first rank that called with wrong arguments, or that differs from rank 0.
+ * Everybody looks at the same descriptors in the same order and says the same. */
+RLX_WARN_UNUSED rlx_status rlx_disagree(const rlx_descriptor *all, uint32_t count);
+
+/* A group's failure in one word: kind | waiting rank | failed rank | call, 16 bits each. */
+typedef enum rlx_failure_kind {
+    RLX_FAILURE_GONE = 1,
+    RLX_FAILURE_LEFT,
+    RLX_FAILURE_LATE,
+    RLX_FAILURE_REFUSED /* the call's bits hold the status */
+} rlx_failure_kind;
+static inline uint64_t rlx_failure_pack(rlx_failure_kind kind, uint32_t by, uint32_t rank,
+                                        uint32_t call) {
+    return (uint64_t)kind << 48 | (uint64_t)by << 32 | (uint64_t)rank << 16 | call;
+}
+/* Its status and text; not 0. */
+RLX_WARN_UNUSED rlx_status rlx_failure_explain(uint64_t failure, uint32_t rank_count);
+
+/* What each rank brings to a split, as four i32. */
+typedef struct rlx_split_row {
+    int32_t colour, key, groups_used, pad;
+} rlx_split_row;
+/* How many ranks have my colour, and the first group that is free on all ranks. RLX_BUSY: none. */
+RLX_WARN_UNUSED rlx_status rlx_split_count(const rlx_split_row *rows, uint32_t row_count,
+                                           uint32_t group_count, uint32_t colour,
+                                           uint32_t *out_group, uint32_t *out_members);
+/* The place of row `index` among those of its colour, in the order of (key, old rank). */
+uint32_t rlx_split_place(const rlx_split_row *rows, uint32_t row_count, uint32_t index);
+/* Tells the others that this rank cannot do its part, and keeps the reason. */
+rlx_status rlx_give_up(rlx_transport *base, rlx_status cause);
+
+#endif
