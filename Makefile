@@ -29,14 +29,14 @@ test:
 
 # With clang and its runtimes, for libFuzzer.
 test-full:
-	@scripts/install-deps.sh build test ci
+	@scripts/install-deps.sh build test mpi ci
 	@$(CONFIGURE) --log-level=WARNING -DRLX_BUILD_TESTS=ON
 	@$(NINJA)
 	@$(CTEST)
 
 # With the packages of other libraries, to compare with them.
 bench:
-	@scripts/install-deps.sh build bench
+	@scripts/install-deps.sh build mpi bench
 	@$(CONFIGURE) --log-level=WARNING
 	@$(NINJA)
 	@$(BUILD)/rlx bench

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a group of work needs and the machine misses:
 #
-#     scripts/install-deps.sh build [test] [bench] [ci]
+#     scripts/install-deps.sh build [test] [mpi] [bench] [ci]
 #
 # Looks first; with everything present it does and prints nothing. RLX_NO_INSTALL=1 lists the
 # missing packages and exits 1 instead of installing them.
@@ -40,10 +40,17 @@ need_test() {
     need libonnx-testdata "the ONNX backend tests" test -d /usr/share/libonnx-testdata
 }
 
+# The plugins of the mpi transport, their tests, and the peer of `rlx bench collective`. Without them
+# everything else is built and tested.
+need_mpi() {
+    need openmpi-bin "mpirun of Open MPI" has mpirun.openmpi
+    need libopenmpi-dev "the mpi transport over Open MPI" has mpicc.openmpi
+    need mpich "mpirun of MPICH" has mpirun.mpich
+    need libmpich-dev "the mpi transport over MPICH" has mpicc.mpich
+}
+
 # Other libraries that `rlx bench matmul` compares with.
 need_bench() {
-    need openmpi-bin "mpirun, to compare collectives with" has mpirun.openmpi
-    need libopenmpi-dev "Open MPI, to compare collectives with" has mpicc.openmpi
     need libopenblas-dev "a peer of the products" has_library openblas
     need libdnnl-dev "a peer of the products" has_library dnnl
 }
@@ -66,8 +73,8 @@ has_clang_rt() { compgen -G '/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.a
 
 for group in "$@"; do
     case $group in
-    build | test | bench | ci) "need_$group" ;;
-    *) echo "usage: scripts/install-deps.sh build [test] [bench] [ci]" >&2 && exit 2 ;;
+    build | test | mpi | bench | ci) "need_$group" ;;
+    *) echo "usage: scripts/install-deps.sh build [test] [mpi] [bench] [ci]" >&2 && exit 2 ;;
     esac
 done
 [ ${#missing[@]} -gt 0 ] || exit 0

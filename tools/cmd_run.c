@@ -20,7 +20,7 @@ typedef struct run_command {
     tool_inputs inputs;
     const char *entry, *output_dir, *trace, *timeline, *load_state, *save_state;
     uint64_t repeat, runs_done;
-    bool profile, poison;
+    bool profile, poison, network;
     rlx_rank who; /* the first rank alone shows and writes what all ranks have */
 } run_command;
 
@@ -130,7 +130,8 @@ static rlx_status make_transport(const run_command *command, const rlx_program *
                           command->model.path, rlx_plan_rank_count(plan),
                           command->who.rank_count == 1 ? "is" : "are", command->who.rank_count);
     }
-    return rlx_transport_create(NULL, &command->who, rlx_plan_heap_bytes(plan), NULL,
+    const rlx_transport_options options = {.size = sizeof options, .network = command->network};
+    return rlx_transport_create(NULL, &command->who, rlx_plan_heap_bytes(plan), &options,
                                 out_transport);
 }
 
@@ -215,6 +216,8 @@ int rlx_cmd_run(int argc, char **argv) {
         {"--load-state", TOOL_TEXT, &command.load_state, "FILE", "begin with this state"},
         {"--save-state", TOOL_TEXT, &command.save_state, "FILE", "write the state afterwards"},
         {"--poison", TOOL_FLAG, &command.poison, NULL, "overwrite memory after its last use"},
+        {"--network", TOOL_FLAG, &command.network, NULL,
+         "under mpirun: messages also between ranks of one host"},
         TOOL_COMMON_OPTIONS(command.common)};
     const tool_usage usage = {"run",
                               "FILE [OPTIONS]",

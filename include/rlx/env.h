@@ -27,7 +27,8 @@ typedef enum rlx_launcher {
 typedef struct rlx_rank {
     rlx_launcher launcher;
     uint32_t rank, rank_count;
-    int socket; /* to rank 0 (of rank 0: to all others); -1: none */
+    int socket;      /* to rank 0 (of rank 0: to all others); -1: none */
+    const char *mpi; /* whose launcher it was: "openmpi", "mpich"; NULL: not known, or none */
 } rlx_rank;
 
 /* Who a launcher made me: RLX_RANK, RLX_RANK_COUNT and RLX_RANK_SOCKET of `rlx launch`; else what

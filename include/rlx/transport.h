@@ -35,6 +35,7 @@ typedef struct rlx_transport_options {
     size_t size;         /* sizeof(rlx_transport_options) */
     uint64_t timeout_ns; /* how long a call waits for a peer; 0: 30 s; UINT64_MAX: for ever */
     uint32_t groups;     /* sub-groups that may exist at once per rank; 0: 7; at most 31 */
+    bool network;        /* mpi: messages also between ranks of one host; on any rank is enough */
 } rlx_transport_options;
 
 /* `local`: ranks are threads of this process. Makes all `rank_count` endpoints of one heap at once;
@@ -55,8 +56,23 @@ RLX_CALL rlx_status rlx_transport_create_shm(const rlx_allocator *allocator, con
                                              const rlx_transport_options *options,
                                              rlx_transport **out_transport);
 
+/* `mpi`: ranks that an MPI launcher started (mpirun, mpiexec, srun), on one host or several. MPI-3
+ * is a plugin (librlx_mpi_openmpi.so, librlx_mpi_mpich.so) that is opened here and starts MPI
+ * unless the program has; MPI ends with the process. Every rank calls it with the same heap_bytes.
+ *
+ * Ranks of one host share memory as in `shm`. Between hosts all goes over messages, and no rank's
+ * heap is mapped by another. There, one-sided calls are answered by their target while it is inside
+ * any call of this transport (rlx_transport_check is one that never waits): a target that only
+ * computes keeps its peers waiting, up to their timeout. Nothing relies on progress behind the
+ * program's back. When a rank dies, the launcher ends the others; a rank whose group has failed
+ * ends the whole job when it exits. RLX_UNSUPPORTED: no plugin for this MPI, with the reason. */
+RLX_CALL rlx_status rlx_transport_create_mpi(const rlx_allocator *allocator, const rlx_rank *who,
+                                             uint64_t heap_bytes,
+                                             const rlx_transport_options *options,
+                                             rlx_transport **out_transport);
+
 /* What fits how this process was started (rlx_env_rank): `shm` under `rlx launch` and alone; `mpi`
- * under mpirun, where RLX_UNSUPPORTED says why it cannot be had. */
+ * under mpirun. */
 RLX_CALL rlx_status rlx_transport_create(const rlx_allocator *allocator, const rlx_rank *who,
                                          uint64_t heap_bytes, const rlx_transport_options *options,
                                          rlx_transport **out_transport);

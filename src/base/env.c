@@ -70,14 +70,14 @@ static rlx_status read_number(const char *name, long most, bool *out_found, long
 /* How launchers tell a process its rank, in the order they are asked. */
 typedef struct launcher_names {
     rlx_launcher launcher;
-    const char *rank, *rank_count, *socket;
+    const char *rank, *rank_count, *socket, *mpi;
 } launcher_names;
 static const launcher_names launchers[] = {
-    {RLX_LAUNCHER_RLX, "RLX_RANK", "RLX_RANK_COUNT", "RLX_RANK_SOCKET"},
-    {RLX_LAUNCHER_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL},
-    {RLX_LAUNCHER_MPI, "PMI_RANK", "PMI_SIZE", NULL},
-    {RLX_LAUNCHER_MPI, "PMIX_RANK", "SLURM_NTASKS", NULL},
-    {RLX_LAUNCHER_MPI, "SLURM_PROCID", "SLURM_NTASKS", NULL},
+    {RLX_LAUNCHER_RLX, "RLX_RANK", "RLX_RANK_COUNT", "RLX_RANK_SOCKET", NULL},
+    {RLX_LAUNCHER_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL, "openmpi"},
+    {RLX_LAUNCHER_MPI, "PMI_RANK", "PMI_SIZE", NULL, "mpich"},
+    {RLX_LAUNCHER_MPI, "PMIX_RANK", "SLURM_NTASKS", NULL, NULL},
+    {RLX_LAUNCHER_MPI, "SLURM_PROCID", "SLURM_NTASKS", NULL, NULL},
 };
 
 static rlx_status read_rank(const launcher_names *names, bool *out_found, rlx_rank *out_rank) {
@@ -99,7 +99,8 @@ static rlx_status read_rank(const launcher_names *names, bool *out_found, rlx_ra
     *out_rank = (rlx_rank){.launcher = names->launcher,
                            .rank = (uint32_t)rank,
                            .rank_count = (uint32_t)count,
-                           .socket = has_socket ? (int)socket : -1};
+                           .socket = has_socket ? (int)socket : -1,
+                           .mpi = names->mpi};
     return RLX_OK;
 }
 

@@ -92,6 +92,13 @@ rlx_status rlx_failure_explain(uint64_t failure, uint32_t rank_count) {
     return status;
 }
 
+rlx_status rlx_wait_until_timeout(const rlx_transport *base, uint64_t offset, uint64_t seen) {
+    return RLX_FAIL(RLX_TIMEOUT,
+                    "wait_until on rank %u: the word at %" PRIu64 " is still %" PRIu64
+                    " after %" PRIu64 " ms",
+                    base->rank, offset, seen, base->timeout_ns / 1000000);
+}
+
 rlx_status rlx_split_count(const rlx_split_row *rows, uint32_t row_count, uint32_t group_count,
                            uint32_t colour, uint32_t *out_group, uint32_t *out_members) {
     uint32_t members = 0, used = 0, group = 1;

@@ -44,6 +44,26 @@ static inline uint64_t rlx_failure_pack(rlx_failure_kind kind, uint32_t by, uint
 /* Its status and text; not 0. */
 RLX_WARN_UNUSED rlx_status rlx_failure_explain(uint64_t failure, uint32_t rank_count);
 
+static inline bool rlx_compare_words(uint64_t seen, rlx_compare compare, uint64_t value) {
+    switch (compare) {
+    case RLX_COMPARE_EQ:
+        return seen == value;
+    case RLX_COMPARE_NE:
+        return seen != value;
+    case RLX_COMPARE_GT:
+        return seen > value;
+    case RLX_COMPARE_GE:
+        return seen >= value;
+    case RLX_COMPARE_LT:
+        return seen < value;
+    default:
+        return seen <= value;
+    }
+}
+/* RLX_TIMEOUT: nobody in particular was late. */
+RLX_WARN_UNUSED rlx_status rlx_wait_until_timeout(const rlx_transport *base, uint64_t offset,
+                                                  uint64_t seen);
+
 /* What each rank brings to a split, as four i32. */
 typedef struct rlx_split_row {
     int32_t colour, key, groups_used, pad;

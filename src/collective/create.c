@@ -7,10 +7,7 @@ rlx_status rlx_transport_create(const rlx_allocator *allocator, const rlx_rank *
                                 rlx_transport **out_transport) {
     if (who == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "transport: who is null");
     if (who->launcher == RLX_LAUNCHER_MPI) {
-        return RLX_FAIL(RLX_UNSUPPORTED,
-                        "rank %u of %u was started by an MPI launcher, and this build has no mpi "
-                        "transport",
-                        who->rank, who->rank_count);
+        return rlx_transport_create_mpi(allocator, who, heap_bytes, options, out_transport);
     }
     return rlx_transport_create_shm(allocator, who, heap_bytes, options, out_transport);
 }

@@ -76,21 +76,8 @@ typedef struct condition {
 } condition;
 
 static bool holds(const condition *wanted) {
-    uint64_t seen = atomic_load_explicit(wanted->word, memory_order_acquire);
-    switch (wanted->compare) {
-    case RLX_COMPARE_EQ:
-        return seen == wanted->value;
-    case RLX_COMPARE_NE:
-        return seen != wanted->value;
-    case RLX_COMPARE_GT:
-        return seen > wanted->value;
-    case RLX_COMPARE_GE:
-        return seen >= wanted->value;
-    case RLX_COMPARE_LT:
-        return seen < wanted->value;
-    default:
-        return seen <= wanted->value;
-    }
+    return rlx_compare_words(atomic_load_explicit(wanted->word, memory_order_acquire),
+                             wanted->compare, wanted->value);
 }
 
 static bool spin(const rlx_mapped *self, const condition *wanted) {
@@ -186,10 +173,7 @@ rlx_status rlx_mapped_wait_until(rlx_transport *base, uint64_t offset, rlx_compa
         is_there = holds(&wanted);
     if (!is_there) status = wait_for(self, &wanted, RLX_RANKS_MOST, RLX_CALL_WAIT_UNTIL);
     if (status == RLX_TIMEOUT && rlx_mapped_failure(self) == RLX_OK) {
-        return RLX_FAIL(RLX_TIMEOUT,
-                        "wait_until on rank %u: the word at %" PRIu64 " is still %" PRIu64
-                        " after %" PRIu64 " ms",
-                        base->rank, offset, atomic_load(word), base->timeout_ns / 1000000);
+        return rlx_wait_until_timeout(base, offset, atomic_load(word));
     }
     if (status == RLX_OK) *out_seen = atomic_load_explicit(word, memory_order_acquire);
     return status;

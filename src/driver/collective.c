@@ -6,9 +6,9 @@
 #include "base/size.h"
 
 static const char *const kind_names[] = {
-    "all_reduce", "all_gather", "reduce_scatter",           "broadcast",
-    "all_to_all", "barrier",    "symmetric_allocate",       "symmetric_free",
-    "split",      "wait_until", "call with wrong arguments"};
+    "all_reduce", "all_gather", "reduce_scatter",     "broadcast",
+    "all_to_all", "barrier",    "symmetric_allocate", "symmetric_free",
+    "split",      "wait_until", "a one-sided call",   "call with wrong arguments"};
 static const char *const reduction_names[] = {"sum", "mean", "product", "min", "max"};
 
 const char *rlx_call_name(uint32_t kind) {

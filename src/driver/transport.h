@@ -15,7 +15,8 @@ enum {
     RLX_CALL_FREE,
     RLX_CALL_SPLIT,
     RLX_CALL_WAIT_UNTIL,
-    RLX_CALL_POISON /* a rank whose own arguments are wrong; `root` is its status */
+    RLX_CALL_ONE_SIDED, /* put, get, atomics, where the target has to answer */
+    RLX_CALL_POISON     /* a rank whose own arguments are wrong; `root` is its status */
 };
 /* "barrier" and the like, and the names of collectives. */
 const char *rlx_call_name(uint32_t kind);

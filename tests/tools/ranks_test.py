@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model on several ranks through the rlx command: plan, run, compile, and under a launcher."""
 import json
+import os
+import shutil
+import subprocess
 import unittest
 
 import tool
@@ -47,6 +50,31 @@ class Ranks(tool.ToolTest):
         self.rlx("run", "p", "--ranks", "2", "--output-dir", "many")
         self.assertEqual(self.outputs("one"), self.outputs("many"))
         self.rlx("run", "p.0", code=1, says="is a program for 2 ranks, and there is 1")
+
+    def mpirun(self, kind, *arguments):
+        """Runs the command as two ranks of an MPI; None where it is not installed."""
+        launcher = shutil.which("mpirun." + kind)
+        plugin = os.path.join(os.path.dirname(os.path.realpath(tool.RLX)), f"librlx_mpi_{kind}.so")
+        if launcher is None or not os.path.exists(plugin):
+            self.skipTest("no " + kind)
+        extra = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"] if kind == "openmpi" else []
+        return subprocess.run([launcher, *extra, "-n", "2", tool.RLX, *arguments], cwd=self.path("."),
+                              capture_output=True, text=True, timeout=60)
+
+    def check_mpi(self, kind):
+        model = self.write("m.rlx", MLP)
+        self.rlx("run", model, "--ranks", "2", "--output-dir", "one")
+        for way in ([], ["--network"]):
+            done = self.mpirun(kind, "run", model, "--output-dir", "many", *way)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stdout.count("y : f32[2, 8]"), 1)
+            self.assertEqual(self.outputs("one"), self.outputs("many"))
+
+    def test_open_mpi_starts_ranks(self):
+        self.check_mpi("openmpi")
+
+    def test_mpich_starts_ranks(self):
+        self.check_mpi("mpich")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 /* `shm`: ranks are processes of one host. Rank 0 makes a memory file without a name and hands it to
  * the others over a socket; all map it. The memory is taken at once: what does not fit is an error
  * here and no signal later. Whether a peer lives is asked of its pidfd. */
-#include "collective/mapped.h"
+#include "collective/shm/shm.h"
 
 #include "base/cpu_quota.h"
 #include "base/memory_limit.h"
@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -113,80 +112,6 @@ static rlx_status make_file(const rlx_mapped_layout *layout, int *out_file) {
     return RLX_OK;
 }
 
-static rlx_status send_file(int socket, const invitation *text, int file) {
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = sizeof *text};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof control.room};
-    struct cmsghdr *head;
-    ssize_t sent;
-    memset(&control, 0, sizeof control);
-    head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof file);
-    memcpy(CMSG_DATA(head), &file, sizeof file);
-    do {
-        sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-    } while (sent < 0 && errno == EINTR);
-    if (sent == (ssize_t)sizeof *text) return RLX_OK;
-    return system_failure(RLX_TRANSPORT, "the other ranks have died");
-}
-
-static rlx_status rank_0_failed(const char *what) {
-    rlx_fail(RLX_TRANSPORT, "rank 0 %s before it made the heap", what);
-    return RLX_TRANSPORT;
-}
-
-/* RLX_OK when the socket has something to read, or its other side is closed. */
-static rlx_status await_socket(int socket, uint64_t timeout_ns) {
-    uint64_t start = rlx_now_ns();
-    for (;;) {
-        struct pollfd look = {.fd = socket, .events = POLLIN};
-        uint64_t waited = rlx_now_ns() - start, left;
-        if (waited >= timeout_ns) {
-            return RLX_FAIL(RLX_TIMEOUT, "rank 0 did not make the heap within %" PRIu64 " ms",
-                            timeout_ns / 1000000);
-        }
-        left = (timeout_ns - waited) / 1000000 + 1;
-        if (poll(&look, 1, left < 1000 ? (int)left : 1000) == 1) return RLX_OK;
-    }
-}
-
-static rlx_status receive_file(int socket, uint64_t timeout_ns, invitation *out_text,
-                               int *out_file) {
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = out_text, .iov_len = sizeof *out_text};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof control.room};
-    struct cmsghdr *head;
-    ssize_t got;
-    /* Several ranks wait on one socket: who comes second goes on waiting. */
-    do {
-        RLX_TRY(await_socket(socket, timeout_ns));
-        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
-    if (got == 0) return rank_0_failed("has died");
-    if (got < 0) return system_failure(RLX_TRANSPORT, "rank 0 cannot be heard");
-    head = CMSG_FIRSTHDR(&message);
-    if (got != (ssize_t)sizeof *out_text || head == NULL || head->cmsg_type != SCM_RIGHTS ||
-        head->cmsg_len != CMSG_LEN(sizeof(int))) {
-        return rank_0_failed("said something else");
-    }
-    memcpy(out_file, CMSG_DATA(head), sizeof *out_file);
-    return RLX_OK;
-}
-
 /* A map of the file as one rank's world. The file stays the caller's. */
 static rlx_status map_world(const rlx_allocator *allocator, const rlx_mapped_layout *layout,
                             int file, uint32_t rank, rlx_mapped_world **out_world) {
@@ -243,8 +168,9 @@ static void choose_spins(rlx_mapped_world *world) {
     world->spins = world->layout.rank_count <= count ? RLX_SPINS : 0;
 }
 
-static rlx_status join(const rlx_allocator *allocator, const rlx_transport_options *options,
-                       rlx_mapped_world *world, int file, rlx_transport **out_transport) {
+static rlx_status join(const rlx_transport_ops *ops, const rlx_allocator *allocator,
+                       const rlx_transport_options *options, rlx_mapped_world *world, int file,
+                       rlx_transport **out_transport) {
     const rlx_mapped_layout *layout = &world->layout;
     rlx_transport *made = NULL;
     rlx_status status =
@@ -252,7 +178,7 @@ static rlx_status join(const rlx_allocator *allocator, const rlx_transport_optio
     if (status != RLX_OK) return refuse(world, status);
     atomic_store(&world->lines[world->rank].process, (int32_t)getpid());
     show_processors(world);
-    RLX_TRY(rlx_mapped_create(&shm_ops, allocator, options, world, &made));
+    RLX_TRY(rlx_mapped_create(ops, allocator, options, world, &made));
     status = rlx_transport_barrier(made);
     if (status != RLX_OK) {
         rlx_transport_destroy(made);
@@ -263,8 +189,8 @@ static rlx_status join(const rlx_allocator *allocator, const rlx_transport_optio
     return RLX_OK;
 }
 
-static rlx_status create_first(const rlx_allocator *allocator, const rlx_rank *who,
-                               const rlx_transport_options *options,
+static rlx_status create_first(const rlx_transport_ops *ops, const rlx_allocator *allocator,
+                               const rlx_rank *who, const rlx_transport_options *options,
                                const rlx_mapped_layout *layout, rlx_transport **out_transport) {
     const invitation text = {layout->heap_bytes, layout->rank_count, layout->group_count};
     rlx_mapped_world *world = NULL;
@@ -273,9 +199,9 @@ static rlx_status create_first(const rlx_allocator *allocator, const rlx_rank *w
     RLX_TRY(make_file(layout, &file));
     status = map_world(allocator, layout, file, 0, &world);
     for (uint32_t i = 1; i < who->rank_count && status == RLX_OK; ++i)
-        status = send_file(who->socket, &text, file);
+        status = rlx_fd_send(who->socket, &text, sizeof text, file);
     if (status == RLX_OK) {
-        status = join(allocator, options, world, file, out_transport);
+        status = join(ops, allocator, options, world, file, out_transport);
     } else if (world != NULL) {
         world->release(world);
     }
@@ -294,15 +220,15 @@ static rlx_status differs(const invitation *text, const rlx_mapped_layout *layou
     return RLX_MISMATCH;
 }
 
-static rlx_status create_other(const rlx_allocator *allocator, const rlx_rank *who,
-                               const rlx_transport_options *options,
+static rlx_status create_other(const rlx_transport_ops *ops, const rlx_allocator *allocator,
+                               const rlx_rank *who, const rlx_transport_options *options,
                                const rlx_mapped_layout *layout, rlx_transport **out_transport) {
     rlx_mapped_layout theirs;
     rlx_mapped_world *world = NULL;
     invitation text;
     int file = NO_FD;
     rlx_status status;
-    RLX_TRY(receive_file(who->socket, options->timeout_ns, &text, &file));
+    RLX_TRY(rlx_fd_receive(who->socket, options->timeout_ns, &text, sizeof text, &file));
     status = rlx_mapped_layout_make(text.rank_count, text.group_count, text.heap_bytes, &theirs);
     if (status == RLX_OK && who->rank >= text.rank_count) {
         status = differs(&text, layout, who->rank);
@@ -311,17 +237,25 @@ static rlx_status create_other(const rlx_allocator *allocator, const rlx_rank *w
     if (status == RLX_OK && memcmp(&theirs, layout, sizeof theirs) != 0) {
         status = refuse(world, differs(&text, layout, who->rank));
     } else if (status == RLX_OK) {
-        status = join(allocator, options, world, file, out_transport);
+        status = join(ops, allocator, options, world, file, out_transport);
     }
     close(file);
     return status;
+}
+
+rlx_status rlx_shm_create(const rlx_transport_ops *ops, const rlx_allocator *allocator,
+                          const rlx_rank *who, uint64_t heap_bytes,
+                          const rlx_transport_options *options, rlx_transport **out_transport) {
+    rlx_mapped_layout layout;
+    RLX_TRY(rlx_mapped_layout_make(who->rank_count, options->groups + 1, heap_bytes, &layout));
+    return who->rank == 0 ? create_first(ops, allocator, who, options, &layout, out_transport)
+                          : create_other(ops, allocator, who, options, &layout, out_transport);
 }
 
 rlx_status rlx_transport_create_shm(const rlx_allocator *allocator, const rlx_rank *who,
                                     uint64_t heap_bytes, const rlx_transport_options *options,
                                     rlx_transport **out_transport) {
     rlx_transport_options full;
-    rlx_mapped_layout layout;
     rlx_status status;
     if (who == NULL || out_transport == NULL || who->rank >= who->rank_count) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "shm: null, or a rank past the rank count");
@@ -332,9 +266,7 @@ rlx_status rlx_transport_create_shm(const rlx_allocator *allocator, const rlx_ra
                         who->rank, who->rank_count);
     }
     RLX_TRY(rlx_transport_read_options(options, &full));
-    RLX_TRY(rlx_mapped_layout_make(who->rank_count, full.groups + 1, heap_bytes, &layout));
-    status = who->rank == 0 ? create_first(allocator, who, &full, &layout, out_transport)
-                            : create_other(allocator, who, &full, &layout, out_transport);
+    status = rlx_shm_create(&shm_ops, allocator, who, heap_bytes, &full, out_transport);
     if (status != RLX_OK) rlx_fail_context(status, "shm heap on rank %u", who->rank);
     return status;
 }
