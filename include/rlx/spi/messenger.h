@@ -17,8 +17,8 @@
 #define RLX_MESSENGER_VERSION   1
 #define RLX_MESSENGER_OPEN_NAME "rlx_messenger_open"
 
+#define RLX_MESSENGER_ANY UINT32_MAX /* a receive from any rank */
 enum {
-    RLX_MESSENGER_ANY = UINT32_MAX,      /* a receive from any rank */
     RLX_MESSENGER_BYTES_MOST = 1 << 30,  /* of a message */
     RLX_MESSENGER_NOTE_BYTES_MOST = 128, /* of a note */
     RLX_MESSENGER_TAGS_LEAST = 32767     /* tags are 0 to this at least */

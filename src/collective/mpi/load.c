@@ -42,7 +42,7 @@ static void *open_file(const char *path) {
 }
 
 static void *open_below(const char *folder, const char *name) {
-    static const char *const inner[] = {"", "/rlx", "/../" RLX_PLUGIN_FOLDER};
+    static const char *const inner[] = {"", "/rlx", ("/../" RLX_PLUGIN_FOLDER)};
     char path[2 * PATH_BYTES];
     for (size_t i = 0; i < sizeof inner / sizeof *inner; ++i) {
         snprintf(path, sizeof path, "%s%s/%s", folder, inner[i], name);

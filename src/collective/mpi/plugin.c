@@ -55,7 +55,7 @@ static int send(void *context, const void *data, uint64_t bytes, uint32_t to, ui
 static int receive(void *context, void *data, uint64_t bytes, uint32_t from, uint32_t tag,
                    rlx_message *out_message) {
     MPI_Request request = MPI_REQUEST_NULL;
-    int source = from == (uint32_t)RLX_MESSENGER_ANY ? MPI_ANY_SOURCE : (int)from;
+    int source = from == RLX_MESSENGER_ANY ? MPI_ANY_SOURCE : (int)from;
     (void)context;
     pthread_mutex_lock(&state.lock);
     int code = MPI_Irecv(data, (int)bytes, MPI_BYTE, source, (int)tag, state.comm, &request);

@@ -48,7 +48,7 @@ rlx_status rlx_net_judge(rlx_net_world *world, int code, uint32_t peer, uint32_t
 static int post_room(rlx_net_world *world, uint32_t index) {
     const rlx_messenger *messenger = world->messenger;
     return messenger->receive(messenger->context, rlx_net_room(world->rooms, index),
-                              RLX_NET_ROOM_BYTES, (uint32_t)RLX_MESSENGER_ANY,
+                              RLX_NET_ROOM_BYTES, RLX_MESSENGER_ANY,
                               world->tag_base + RLX_NET_TAG_REQUEST, &world->receives[index]);
 }
 
