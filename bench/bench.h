@@ -4,6 +4,8 @@
 #ifndef RLX_BENCH_BENCH_H
 #define RLX_BENCH_BENCH_H
 
+#include <rlx/rlx.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,6 +50,13 @@ int rlx_bench_place(FILE *out, bool json);
 /* The shm transport on two processes against plain shared memory, and against Open MPI where it is
  * installed. */
 int rlx_bench_collective(FILE *out, bool json);
+
+/* A Vulkan device (NULL: the best GPU, else the first one there is): f32 matmul against the naive
+ * shader, replay against recording anew, host steps of networks, bytes of a decode step. `decoder`
+ * builds one with K/V, whose inputs are i64 tokens [S] and positions [S]. Without a device it says
+ * so and returns 0. */
+int rlx_bench_vulkan(FILE *out, bool json, const char *device,
+                     rlx_status (*decoder)(rlx_graph **out_graph));
 
 /* The head of a markdown table; nothing for JSON. */
 void rlx_bench_head(FILE *out, bool json);

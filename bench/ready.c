@@ -36,13 +36,13 @@ static uint64_t merging_passes(void) {
     return found;
 }
 
-static rlx_status compile(ready *self, const char *text, uint32_t threads, bool is_plain) {
-    rlx_device_options device = {.size = sizeof device, .threads = threads};
+static rlx_status compile(ready *self, const char *text, const char *device,
+                          const rlx_device_options *how, bool is_plain) {
     rlx_compile_options options = {.size = sizeof options, .keep_inputs = true};
     rlx_graph *graph = NULL;
     rlx_entry_info entry;
     options.disabled_passes = is_plain ? merging_passes() : 0;
-    rlx_status status = rlx_device_open("cpu", &device, &self->device);
+    rlx_status status = rlx_device_open(device, how, &self->device);
     if (status == RLX_OK) status = rlx_graph_parse(NULL, text, strlen(text), &graph);
     if (status == RLX_OK) status = rlx_session_create(NULL, graph, &self->session);
     if (status != RLX_OK) {
@@ -58,8 +58,14 @@ static rlx_status compile(ready *self, const char *text, uint32_t threads, bool 
 }
 
 bool ready_make(ready *self, const char *text, uint32_t threads, bool is_plain) {
+    rlx_device_options options = {.size = sizeof options, .threads = threads};
+    return ready_make_on(self, text, "cpu", &options, is_plain);
+}
+
+bool ready_make_on(ready *self, const char *text, const char *device,
+                   const rlx_device_options *options, bool is_plain) {
     *self = (ready){0};
-    return check(compile(self, text, threads, is_plain));
+    return check(compile(self, text, device, options, is_plain));
 }
 
 double ready_run(ready *self) {

@@ -15,6 +15,9 @@ typedef struct ready {
 /* `is_plain`: nothing is fused, so that every node is a step. Inputs survive runs
  * and hold a pattern of small numbers. False with a message; free it in any case. */
 bool ready_make(ready *self, const char *text, uint32_t threads, bool is_plain);
+/* The same on any device, opened with these options. */
+bool ready_make_on(ready *self, const char *text, const char *device,
+                   const rlx_device_options *options, bool is_plain);
 /* Nanoseconds of one run; negative with a message when it failed. */
 double ready_run(ready *self);
 void ready_free(ready *self);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx bench`: a topic of bench/, or a model or program file run again and again. */
 #include "bench.h"
+#include "demo_model.h"
 #include "inputs.h"
 #include "signals.h"
 
@@ -15,6 +16,16 @@ typedef struct bench_command {
     const char *entry;
     uint64_t runs, steps;
 } bench_command;
+
+static const char *vulkan_device; /* --device of the topic `vulkan` */
+
+static rlx_status build_decoder(rlx_graph **out_graph) {
+    return demo_model_build(true, out_graph);
+}
+
+static int bench_vulkan(FILE *out, bool json) {
+    return rlx_bench_vulkan(out, json, vulkan_device, build_decoder);
+}
 
 typedef struct topic {
     const char *name;
@@ -34,6 +45,7 @@ static const topic topics[] = {
     {"matmul", rlx_bench_matmul},
     {"elementwise", rlx_bench_elementwise},
     {"collective", rlx_bench_collective},
+    {"vulkan", bench_vulkan},
 };
 enum { TOPIC_COUNT = sizeof topics / sizeof *topics };
 
@@ -162,7 +174,8 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  elementwise  chains and single ops against copying\n"
         "  attention  prefill and decode against arithmetic and memory\n"
         "  collective  ranks on two processors against plain shared memory\n"
-        "  matmul   products against arithmetic and memory",
+        "  matmul   products against arithmetic and memory\n"
+        "  vulkan   shaders, replay and host steps of a Vulkan device (--device)",
         options,
         sizeof options / sizeof *options,
         0,
@@ -171,6 +184,7 @@ int rlx_cmd_bench(int argc, char **argv) {
     int code = TOOL_OK;
     if (!tool_parse(&usage, argc, argv, &subject, &code)) return code;
     tool_log(&command.common);
+    vulkan_device = command.model.device;
     if (subject == NULL) return bench_all(&command);
     for (int i = 0; i < TOPIC_COUNT; i++) {
         if (strcmp(subject, topics[i].name) != 0) continue;

@@ -18,6 +18,13 @@ typedef enum rlx_device_memory {
     RLX_DEVICE_MEMORY_STAGED
 } rlx_device_memory;
 
+/* For comparisons and for finding faults of drivers; Vulkan. */
+enum {
+    RLX_DEVICE_PLAIN_SHADERS = 1, /* of several variants of a shader the simplest one */
+    RLX_DEVICE_RECORD_ALWAYS = 2, /* every run records its commands anew instead of replaying */
+    RLX_DEVICE_GPU_SHADERS = 4    /* on a software driver the variants for GPUs */
+};
+
 /* Retained: programs keep their device. May be used by several threads. */
 typedef struct rlx_device rlx_device;
 
@@ -34,6 +41,7 @@ typedef struct rlx_device_options {
                       void *context);
     void *run_parts_user;
     rlx_device_memory memory; /* Vulkan */
+    uint32_t flags;           /* RLX_DEVICE_* */
 } rlx_device_options;
 
 typedef struct rlx_device_info {
@@ -62,6 +70,15 @@ RLX_API void rlx_device_release(rlx_device *device); /* NULL is allowed */
 
 /* The texts are borrowed as long as the device lives. */
 RLX_CALL rlx_status rlx_device_describe(const rlx_device *device, rlx_device_info *out_info);
+
+/* What a device has done since it was opened. A device that counts nothing has zeros. */
+typedef struct rlx_device_work {
+    uint64_t recordings; /* lists of commands that were recorded */
+    uint64_t submits;
+    uint64_t pipelines;                    /* shaders that were compiled */
+    uint64_t upload_bytes, download_bytes; /* through staging: mapped memory needs none */
+} rlx_device_work;
+RLX_CALL rlx_status rlx_device_read_work(rlx_device *device, rlx_device_work *out_work);
 
 RLX_END_DECLS
 

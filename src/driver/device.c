@@ -84,6 +84,16 @@ rlx_status rlx_device_describe(const rlx_device *device, rlx_device_info *out_in
     return RLX_OK;
 }
 
+rlx_status rlx_device_read_work(rlx_device *device, rlx_device_work *out_work) {
+    rlx_device_work work = {0};
+    if (device == NULL || out_work == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "device or out_work is NULL");
+    }
+    if (device->ops->read_work != NULL) device->ops->read_work(device, &work);
+    *out_work = work;
+    return RLX_OK;
+}
+
 const rlx_target *rlx_device_target(const rlx_device *device) {
     return &device->target;
 }

@@ -20,6 +20,7 @@ typedef struct rlx_device_ops {
                                rlx_arena **out_arena);
     rlx_status (*create_stream)(rlx_device *base, const rlx_allocator *allocator, rlx_arena *arena,
                                 rlx_stream **out_stream);
+    void (*read_work)(rlx_device *base, rlx_device_work *out_work); /* optional */
 } rlx_device_ops;
 
 struct rlx_device { /* first member of every implementation */

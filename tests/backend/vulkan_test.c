@@ -324,6 +324,67 @@ static void a_fault_in_a_shader_names_its_node(void **state) {
     }
 }
 
+/* Products that every variant can take, with odd tails; f16 where loads are generic. */
+static const char products[] =
+    "rlx 1\ninput x : f32[2, 21, 20]\ninput z : f32[2, 21, 36]\n"
+    "param w : f32[20, 36] = seeded(1, 1)\nparam v : f32[36, 20] = seeded(3, 1)\n"
+    "param b : f32[36] = seeded(2, 1)\nparam h : f16[36, 28] = seeded(4, 1)\n"
+    "y = matmul(x, w)\nyb = add(y, b)\nyr = relu(yb)\nyz = add(yr, z)\nq = matmul(yz, v)\n"
+    "qt = matmul(q, v) transpose_b=true\nr = cast(qt) to=f16\no = matmul(r, h)\n"
+    "of = cast(o) to=f32\noutput qt\noutput of\n";
+enum { PRODUCTS = 2 * 21 * 36 + 2 * 21 * 28 };
+
+static void run_products(const char *device, uint32_t flags, float *out) {
+    rlx_device_options options = {.size = sizeof options, .flags = flags};
+    float x[2 * 21 * 20], z[2 * 21 * 36];
+    rlx_device *opened = NULL;
+    rlx_graph *graph = NULL;
+    rlx_session *session = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    for (uint32_t i = 0; i < 2 * 21 * 36; i++) {
+        z[i] = (float)(i % 7) * 0.25f - 0.5f;
+        if (i < 2 * 21 * 20) x[i] = (float)(i % 11) * 0.125f - 0.5f;
+    }
+    assert_ok(rlx_device_open(device, &options, &opened));
+    assert_ok(rlx_graph_parse(NULL, products, strlen(products), &graph));
+    assert_ok(rlx_session_create(NULL, graph, &session));
+    assert_ok(rlx_session_compile(session, opened, NULL, NULL, &program));
+    assert_ok(rlx_exec_create(program, NULL, &exec));
+    for (uint32_t i = 0; i < 3; i++) { /* the same each time */
+        assert_ok(rlx_exec_set_f32(exec, 0, "x", x, 2 * 21 * 20));
+        assert_ok(rlx_exec_set_f32(exec, 0, "z", z, 2 * 21 * 36));
+        assert_ok(rlx_exec_run(exec, 0));
+    }
+    assert_ok(rlx_exec_read_output_f32(exec, 0, 0, out, 2 * 21 * 36, NULL));
+    assert_ok(rlx_exec_read_output_f32(exec, 0, 1, out + 2 * 21 * 36, 2 * 21 * 28, NULL));
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_session_destroy(session);
+    rlx_device_release(opened);
+}
+
+static void every_variant_of_a_product_agrees_with_the_cpu(void **state) {
+    static const uint32_t flags[] = {0, RLX_DEVICE_PLAIN_SHADERS, RLX_DEVICE_GPU_SHADERS};
+    float expected[PRODUCTS], actual[PRODUCTS];
+    (void)state;
+    run_products("cpu:scalar", 0, expected);
+    for (uint32_t i = 0; i < 3; i++) {
+        run_products(software, flags[i], actual);
+        assert_close_f32(expected, actual, PRODUCTS, 2e-2, 2e-3); /* the last one is f16 */
+    }
+}
+
+static void a_replayed_run_is_a_recorded_one_to_the_bit(void **state) {
+    float replayed[PRODUCTS], recorded[PRODUCTS];
+    (void)state;
+    run_products(software, 0, replayed);
+    shim.records = 0;
+    run_products(software, RLX_DEVICE_RECORD_ALWAYS, recorded);
+    assert_true(shim.records >= 4); /* once ahead, and in each of three runs */
+    assert_memory_equal(replayed, recorded, sizeof replayed);
+}
+
 static void every_call_may_fail(void **state) {
     uint64_t n;
     (void)state;
@@ -478,6 +539,8 @@ int main(void) {
         cmocka_unit_test_setup(a_token_moves_itself_and_its_logits_only, begin),
         cmocka_unit_test_setup(a_clone_goes_on_where_the_first_stands, begin),
         cmocka_unit_test_setup(a_fault_in_a_shader_names_its_node, begin),
+        cmocka_unit_test_setup(every_variant_of_a_product_agrees_with_the_cpu, begin),
+        cmocka_unit_test_setup(a_replayed_run_is_a_recorded_one_to_the_bit, begin),
         cmocka_unit_test_setup(every_call_may_fail, begin),
         cmocka_unit_test_setup(a_lost_device_is_lost_and_can_be_opened_again, begin),
         cmocka_unit_test_setup(a_discrete_gpu_is_staged_and_gives_the_same_bits, begin),

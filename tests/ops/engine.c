@@ -80,6 +80,7 @@ static rlx_status open_by_name(rlx_engine *self, const char *name, const char *o
     rlx_device_options how = {.size = sizeof how};
     if (strncmp(name, "vulkan", 6) != 0) return rlx_device_open(name, NULL, &self->device);
     if (strstr(options, "+staged") != NULL) how.memory = RLX_DEVICE_MEMORY_STAGED;
+    if (strstr(options, "+gpu") != NULL) how.flags = RLX_DEVICE_GPU_SHADERS;
     if (kept_device == NULL) RLX_TRY(rlx_device_open(name, &how, &kept_device));
     self->device = rlx_device_retain(kept_device);
     return RLX_OK;

@@ -9,7 +9,8 @@
 #include <rlx/session.h>
 
 /* "oracle"; or a device name with options behind it: "cpu", "cpu:scalar+plain", "cpu+poison".
- * staged: memory of a Vulkan device is not mapped; plain: no optional pass and no buffer shared;
+ * staged: memory of a Vulkan device is not mapped; gpu: the shaders for GPUs on a software driver;
+ * plain: no optional pass and no buffer shared;
  * poison: buffers are overwritten after their last use. */
 typedef struct rlx_engine rlx_engine;
 

@@ -88,8 +88,8 @@ static rlx_status cpu_create_arena(rlx_device *base, const rlx_arena_request *re
     return rlx_arena_create_host(request, ((rlx_cpu_device *)base)->name, out_arena);
 }
 
-static const rlx_device_ops cpu_ops = {"cpu", cpu_destroy, cpu_describe, cpu_create_arena,
-                                       rlx_cpu_create_stream};
+static const rlx_device_ops cpu_ops = {
+    "cpu", cpu_destroy, cpu_describe, cpu_create_arena, rlx_cpu_create_stream, NULL};
 
 static void fill_texts(rlx_cpu_device *self, const char *name) {
     char flags[64];

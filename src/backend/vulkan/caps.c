@@ -76,7 +76,10 @@ void rlx_vk_query(const rlx_vk_instance *instance, VkPhysicalDevice device, rlx_
     caps.allocation_bytes = sizes.maxMemoryAllocationSize;
     caps.buffer_bytes = sizes.maxMemoryAllocationSize; /* maxBufferSize is newer than Vulkan 1.2 */
     caps.subgroup_lanes = subgroup.subgroupSize;
+    caps.has_broadcast = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+                         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0;
     caps.has_timeline = timeline.timelineSemaphore == VK_TRUE;
+    caps.is_software = caps.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     take_limits(&all.properties.limits, &caps);
     query_queues(instance, device, &caps);
     *out_caps = caps;

@@ -233,8 +233,17 @@ static void vk_describe(const rlx_device *base, rlx_device_info *out_info) {
                                   .alignment = base->target.alignment};
 }
 
-static const rlx_device_ops vk_ops = {"vulkan", vk_destroy, vk_describe, rlx_vk_create_arena,
-                                      rlx_vk_create_stream};
+static void vk_read_work(rlx_device *base, rlx_device_work *out_work) {
+    rlx_vk_device *self = (rlx_vk_device *)base;
+    *out_work = (rlx_device_work){.recordings = atomic_load(&self->recordings),
+                                  .submits = atomic_load(&self->submits),
+                                  .pipelines = atomic_load(&self->pipelines_made),
+                                  .upload_bytes = atomic_load(&self->upload_bytes),
+                                  .download_bytes = atomic_load(&self->download_bytes)};
+}
+
+static const rlx_device_ops vk_ops = {
+    "vulkan", vk_destroy, vk_describe, rlx_vk_create_arena, rlx_vk_create_stream, vk_read_work};
 
 static rlx_status create_device(rlx_vk_device *self, VkPhysicalDevice physical) {
     float priority = 1;
@@ -320,6 +329,9 @@ static rlx_status fill_device(rlx_vk_device *self, uint32_t index,
         return RLX_FAIL(RLX_UNSUPPORTED, "%s", rlx_vk_missing(&self->caps));
     }
     RLX_TRY(rlx_vk_policy_of(&self->caps, options->memory, &self->policy));
+    self->caps.is_plain = (options->flags & RLX_DEVICE_PLAIN_SHADERS) != 0;
+    if ((options->flags & RLX_DEVICE_GPU_SHADERS) != 0) self->caps.is_software = false;
+    self->records_always = (options->flags & RLX_DEVICE_RECORD_ALWAYS) != 0;
     describe(&self->caps, self->description, sizeof self->description);
     self->base.target = rlx_vk_target(&self->caps);
     RLX_TRY(create_device(self, handles[index]));

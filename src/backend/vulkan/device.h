@@ -59,6 +59,8 @@ typedef struct rlx_vk_device {
     RLX_VEC(rlx_vk_pipeline) pipelines;
     rlx_vk_weights *weights;
     _Atomic uint32_t is_lost;
+    bool records_always; /* asked for: nothing is replayed */
+    _Atomic uint64_t recordings, submits, pipelines_made, upload_bytes, download_bytes;
     char name[32];
     char description[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE + 64];
 } rlx_vk_device;

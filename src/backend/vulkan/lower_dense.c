@@ -80,8 +80,9 @@ static bool is_in_fours(const rlx_vk_lowering *self, const rlx_matmul_attrs *att
     const rlx_target_query *query = self->query;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1], *y = &query->out[0];
     uint64_t used = 3 | UINT64_C(1) << query->in_count;
-    if (a->dtype != RLX_DTYPE_F32 || b->dtype != RLX_DTYPE_F32 || y->dtype != RLX_DTYPE_F32 ||
-        a->rank < 2 || b->rank < 2 || attrs->transpose_a || (self->unaligned & used) != 0) {
+    if (self->caps->is_plain || a->dtype != RLX_DTYPE_F32 || b->dtype != RLX_DTYPE_F32 ||
+        y->dtype != RLX_DTYPE_F32 || a->rank < 2 || b->rank < 2 || attrs->transpose_a ||
+        (self->unaligned & used) != 0) {
         return false;
     }
     if (query->extents != NULL && (query->extents[0] >> (a->rank - 1) & 1) != 0) return false;
@@ -92,12 +93,55 @@ static bool is_in_fours(const rlx_vk_lowering *self, const rlx_matmul_attrs *att
            are_fours(y->strides, y->rank - 1) && y->dims[y->rank - 1] % 4 == 0;
 }
 
+/* Software: a load is a loop over lanes, so that lanes share what they load. Measured on lavapipe:
+ * half the time of the best matmul_vec4 or less. */
+static bool is_shared_by_lanes(const rlx_vk_lowering *self, const rlx_matmul_attrs *attrs) {
+    const rlx_vk_caps *caps = self->caps;
+    const rlx_tensor *y = &self->query->out[0];
+    uint32_t lanes = caps->subgroup_lanes;
+    return caps->is_software && caps->has_broadcast && lanes >= 4 && lanes <= 16 &&
+           16 % lanes == 0 && !attrs->transpose_b && y->dims[y->rank - 2] >= 8;
+}
+
+static uint64_t share_by_lanes(rlx_vk_lowering *self) {
+    const rlx_tensor *y = &self->query->out[0];
+    int64_t m = y->dims[y->rank - 2], rows = m >= 16 ? 16 : 8, tiles;
+    self->now.shader = RLX_VK_MATMUL_LANES;
+    self->now.constants[4] = (uint32_t)rows;
+    self->now.constants[5] = self->caps->subgroup_lanes;
+    tiles = (m + rows - 1) / rows * ((y->dims[y->rank - 1] / 4 + 15) / 16 * 16);
+    for (uint32_t i = 0; i + 2 < y->rank; i++)
+        tiles *= y->dims[i];
+    return rlx_vk_groups(tiles);
+}
+
+/* GPUs: tiles in shared memory, where they are not mostly empty. */
+static bool is_tiled(const rlx_vk_lowering *self) {
+    const rlx_target_query *query = self->query;
+    const rlx_tensor *a = &query->in[0], *b = &query->in[1], *y = &query->out[0];
+    return !self->caps->is_software && !self->caps->is_plain && rlx_vk_is_float(a->dtype) &&
+           a->rank >= 2 && b->rank >= 2 && y->dims[y->rank - 2] >= 16 && y->dims[y->rank - 1] >= 16;
+}
+
+static uint64_t choose_tiles(rlx_vk_lowering *self, const rlx_matmul_attrs *attrs) {
+    enum { SIDE = 32 };
+    const rlx_tensor *y = &self->query->out[0];
+    int64_t m = y->dims[y->rank - 2], n = y->dims[y->rank - 1];
+    int64_t tiles = (m + SIDE - 1) / SIDE * ((n + SIDE - 1) / SIDE);
+    self->now.shader = RLX_VK_MATMUL_TILE;
+    self->now.constants[3] = attrs->transpose_b;
+    for (uint32_t i = 0; i + 2 < y->rank; i++)
+        tiles *= y->dims[i];
+    return (uint64_t)tiles;
+}
+
 /* Rows and vectors of columns per lane: as many as registers hold. Measured on lavapipe; GPUs want
  * more lanes with fewer registers each. */
 static uint64_t choose_variant(rlx_vk_lowering *self, const rlx_matmul_attrs *attrs) {
     const rlx_tensor *y = &self->query->out[0];
-    bool is_cpu = self->caps->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    bool is_cpu = self->caps->is_software;
     int64_t m = y->dims[y->rank - 2], n = y->dims[y->rank - 1], rows, vectors = 1, tiles;
+    if (is_shared_by_lanes(self, attrs)) return share_by_lanes(self);
     self->now.shader = RLX_VK_MATMUL_VEC4;
     rows = m < 4 ? m : 4;
     if (!attrs->transpose_b && is_cpu && n % 8 == 0) vectors = 2;
@@ -139,6 +183,10 @@ void rlx_vk_lower_matmul(rlx_vk_lowering *self) {
     rlx_vk_bind(self, OUTPUT, output, true);
     for (uint32_t i = 0; i < query->in_count; i++)
         rlx_vk_cover(self, i);
+    if (rlx_tensor_elements(y) != 0 && is_tiled(self)) {
+        rlx_vk_emit(self, choose_tiles(self, attrs));
+        return;
+    }
     rlx_vk_emit(self, is_in_fours(self, attrs) && rlx_tensor_elements(y) != 0
                           ? choose_variant(self, attrs)
                           : rlx_vk_groups(rlx_tensor_elements(y)));

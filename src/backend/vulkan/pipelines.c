@@ -126,6 +126,7 @@ static rlx_status find_locked(rlx_vk_device *device, const rlx_vk_dispatch *disp
         return rlx_fail_context(status, "shader '%s'", shaders[dispatch->shader].name);
     }
     device->pipelines.items[device->pipelines.count++] = made;
+    atomic_fetch_add(&device->pipelines_made, 1);
     *out_pipeline = made.handle;
     return RLX_OK;
 }

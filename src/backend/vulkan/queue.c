@@ -35,6 +35,7 @@ static rlx_status submit_locked(rlx_vk_device *device, VkCommandBuffer commands,
     RLX_TRY(rlx_vk_check(device, device->vk.QueueSubmit(device->queue, 1, &info, VK_NULL_HANDLE),
                          "vkQueueSubmit"));
     device->submitted = value;
+    atomic_fetch_add(&device->submits, 1);
     *out_value = value;
     return RLX_OK;
 }
@@ -123,6 +124,7 @@ static rlx_status write_locked(rlx_vk_device *device, const rlx_vk_buffer *to, u
         RLX_TRY(copy_locked(device, staging, 0, to, offset + at, now));
         at += now;
     }
+    atomic_fetch_add(&device->upload_bytes, bytes);
     return RLX_OK;
 }
 
@@ -136,6 +138,7 @@ static rlx_status read_locked(rlx_vk_device *device, const rlx_vk_buffer *from, 
         memcpy(destination + at, staging->mapped, (size_t)now);
         at += now;
     }
+    atomic_fetch_add(&device->download_bytes, bytes);
     return RLX_OK;
 }
 

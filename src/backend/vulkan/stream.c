@@ -69,16 +69,24 @@ static void record_timed(rlx_vk_device *device, VkCommandBuffer to, const rlx_vk
     }
 }
 
+static rlx_status allocate(rlx_vk_device *device, rlx_vk_stretch *self,
+                           VkCommandBuffer *out_commands) {
+    VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                        .commandPool = self->pool,
+                                        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                        .commandBufferCount = 1};
+    return rlx_vk_check(device,
+                        device->vk.AllocateCommandBuffers(device->handle, &info, out_commands),
+                        "vkAllocateCommandBuffers");
+}
+
+/* Records into *commands, which is made when it is NULL. */
 static rlx_status record(rlx_vk_device *device, rlx_vk_stretch *self, bool is_timed,
-                         VkCommandBuffer *out_commands) {
-    VkCommandBufferAllocateInfo allocate = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                            .commandPool = self->pool,
-                                            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                            .commandBufferCount = 1};
+                         VkCommandBuffer *commands) {
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    VkCommandBuffer to = NULL;
-    RLX_TRY(rlx_vk_check(device, device->vk.AllocateCommandBuffers(device->handle, &allocate, &to),
-                         "vkAllocateCommandBuffers"));
+    VkCommandBuffer to = *commands;
+    if (to == NULL) RLX_TRY(allocate(device, self, &to));
+    atomic_fetch_add(&device->recordings, 1);
     RLX_TRY(
         rlx_vk_check(device, device->vk.BeginCommandBuffer(to, &begin), "vkBeginCommandBuffer"));
     record_barrier(device, to); /* what other submits wrote */
@@ -90,7 +98,7 @@ static rlx_status record(rlx_vk_device *device, rlx_vk_stretch *self, bool is_ti
     }
     record_end(device, to);
     RLX_TRY(rlx_vk_check(device, device->vk.EndCommandBuffer(to), "vkEndCommandBuffer"));
-    *out_commands = to;
+    *commands = to;
     return RLX_OK;
 }
 
@@ -116,6 +124,7 @@ static void vk_release(rlx_stream *base, rlx_stretch *stretch) {
 static rlx_status create_pool(rlx_vk_device *device, rlx_vk_stretch *self) {
     VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .queueFamilyIndex = device->caps.compute_family};
+    if (device->records_always) info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     return rlx_vk_check(device,
                         device->vk.CreateCommandPool(device->handle, &info, NULL, &self->pool),
                         "vkCreateCommandPool");
@@ -164,6 +173,10 @@ static rlx_status vk_submit(rlx_stream *base, rlx_stretch *stretch, rlx_step_tim
     rlx_vk_stretch *self = (rlx_vk_stretch *)stretch;
     bool is_timed = times != NULL && stream->device->caps.timestamp_ns != 0;
     if (is_timed) RLX_TRY(prepare_times(stream->device, self));
+    if (stream->device->records_always && !is_timed) {
+        if (stream->value != 0) RLX_TRY(rlx_vk_wait(stream->device, stream->value));
+        RLX_TRY(record(stream->device, self, false, &self->plain));
+    }
     stream->submit_ns = rlx_now_ns();
     stream->times = times;
     stream->last = self;
