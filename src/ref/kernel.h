@@ -39,6 +39,9 @@ typedef struct rlx_kernel_args {
     uint32_t in_count, out_count;
     rlx_fault *fault;
     void *workspace; /* this worker's own; as many bytes as the target asked for */
+    /* What the kernel itself has worked out ahead from these args (but for the workspace); only
+     * kernels that can be prepared look at it, and NULL is always allowed. */
+    const void *prepared;
 } rlx_kernel_args;
 
 /* Does items [begin, end) of the `items` of these args. Items are independent: any split gives the

@@ -15,6 +15,8 @@ typedef struct cpu_op {
     int64_t items, chunk;
     bool is_shared;
     const rlx_kernel *kernel;
+    const rlx_cpu_preparation *preparation; /* NULL: the kernel has none */
+    void *prepared;                         /* what args.prepared points to */
     rlx_bound_step bound;
     uint64_t copy_bytes; /* copy steps: what args.attrs points to */
 } cpu_op;
@@ -87,6 +89,7 @@ static rlx_status run_op(cpu_op *op, rlx_pool *pool) {
             rlx_fault_raise(&op->args, RLX_FAULT_BOUND, value);
         }
         cut(op);
+        if (op->preparation != NULL) op->preparation->make(&op->args, op->prepared);
     }
     if (op->is_shared) {
         rlx_pool_job job = {run_part, op, op->items, op->chunk, op->bound.workers};
@@ -173,8 +176,22 @@ static rlx_status prepare_copy(const rlx_plan *plan, cpu_op *op) {
     return RLX_OK;
 }
 
-static rlx_status prepare_op(cpu_stream *stream, uint32_t step, rlx_tensor **tensors,
-                             rlx_bound_extent **extents, cpu_op *op) {
+/* Lets the kernel work out ahead what it can. */
+static rlx_status prepare_kernel(const rlx_cpu_level *level, rlx_scratch *memory, cpu_op *op) {
+    enum { LINE = 64 };
+    char *room = NULL;
+    op->preparation = rlx_cpu_preparation_of(level, op->kernel);
+    if (op->preparation == NULL) return RLX_OK;
+    uint64_t bytes = op->preparation->bytes(&op->args);
+    RLX_TRY(rlx_scratch_array(memory, bytes + LINE, 1, (void **)&room));
+    op->prepared = room + (-(uintptr_t)room & (LINE - 1));
+    op->preparation->make(&op->args, op->prepared);
+    op->args.prepared = op->prepared;
+    return RLX_OK;
+}
+
+static rlx_status prepare_op(cpu_stream *stream, rlx_scratch *memory, uint32_t step,
+                             rlx_tensor **tensors, rlx_bound_extent **extents, cpu_op *op) {
     rlx_arena *arena = stream->base.arena;
     const rlx_plan_step *row = &arena->plan->steps.items[step];
     RLX_TRY(rlx_bind_step(arena, step, tensors, extents, &op->bound));
@@ -197,7 +214,7 @@ static rlx_status prepare_op(cpu_stream *stream, uint32_t step, rlx_tensor **ten
     }
     op->run = op->kernel->run;
     cut(op);
-    return RLX_OK;
+    return prepare_kernel(stream->device->level, memory, op);
 }
 
 static void cpu_release(rlx_stream *base, rlx_stretch *stretch) {
@@ -219,7 +236,7 @@ static rlx_status fill_stretch(cpu_stream *stream, cpu_stretch *self) {
     RLX_TRY(rlx_scratch_array(&self->memory, extent_count, sizeof *extents, (void **)&extents));
     for (uint32_t i = 0; i < self->base.step_count; i++) {
         uint32_t step = self->base.first_step + i;
-        RLX_TRY_WITH(prepare_op(stream, step, &tensors, &extents, &self->ops[i]),
+        RLX_TRY_WITH(prepare_op(stream, &self->memory, step, &tensors, &extents, &self->ops[i]),
                      "prepare step %u ('%s')", step, plan->steps.items[step].name);
     }
     return RLX_OK;

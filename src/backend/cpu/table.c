@@ -21,6 +21,10 @@ static const rlx_cpu_override *const avx512_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
+extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx2;
+static const rlx_cpu_preparation *const avx2_preparations[] = {&rlx_cpu_elementwise_preparation_avx2, NULL};
+extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx512;
+static const rlx_cpu_preparation *const avx512_preparations[] = {&rlx_cpu_elementwise_preparation_avx512, NULL};
 #elif defined(__aarch64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_neon[];
 #include "backend/cpu/vec/families.def"
@@ -30,20 +34,24 @@ static const rlx_cpu_override *const neon_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
+extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_neon;
+static const rlx_cpu_preparation *const neon_preparations[] = {&rlx_cpu_elementwise_preparation_neon, NULL};
 #endif
+static const rlx_cpu_preparation *const no_preparations[] = {NULL};
 static const rlx_cpu_override *const no_families[] = {NULL};
 
 const rlx_cpu_level rlx_cpu_levels[] = {
-    {"scalar", "cpu:scalar", "cpu/scalar", 0, no_families, 1000000000u, 4000000000u, 0},
+    {"scalar", "cpu:scalar", "cpu/scalar", 0, no_families, 1000000000u, 4000000000u, 0, no_preparations},
 #if defined(__x86_64__)
     {"avx2", "cpu:avx2", "cpu/avx2", RLX_CPU_AVX2 | RLX_CPU_F16C, avx2_families,
-     40000000000u, 8000000000u, 8},
+     40000000000u, 8000000000u, 8, avx2_preparations},
     {"avx512", "cpu:avx512", "cpu/avx512", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512,
-     avx512_families, 80000000000u, 8000000000u, 16},
+     avx512_families, 80000000000u, 8000000000u, 16, avx512_preparations},
     {"vnni", "cpu:vnni", "cpu/vnni", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512 | RLX_CPU_VNNI,
-     avx512_families, 80000000000u, 8000000000u, 16},
+     avx512_families, 80000000000u, 8000000000u, 16, avx512_preparations},
 #elif defined(__aarch64__)
-    {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, neon_families, 10000000000u, 4000000000u, 8},
+    {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, neon_families, 10000000000u, 4000000000u, 8,
+     neon_preparations},
 #endif
 };
 /* clang-format on */
@@ -91,4 +99,13 @@ const rlx_kernel *rlx_cpu_find_kernel(const rlx_cpu_level *level, const rlx_targ
         }
     }
     return scalar != NULL && strcmp(scalar->name, name) == 0 ? scalar : NULL;
+}
+
+const rlx_cpu_preparation *rlx_cpu_preparation_of(const rlx_cpu_level *level,
+                                                  const rlx_kernel *kernel) {
+    if (level->preparations == NULL) return NULL;
+    for (uint32_t i = 0; level->preparations[i] != NULL; i++) {
+        if (level->preparations[i]->run == kernel->run) return level->preparations[i];
+    }
+    return NULL;
 }

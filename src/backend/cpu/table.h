@@ -8,6 +8,15 @@
 
 typedef struct rlx_cpu_override rlx_cpu_override;
 
+/* What a kernel can work out once for all runs, since it depends on no data. It is made when a
+ * stretch is prepared, again whenever dims have changed, and handed over as args->prepared. */
+typedef struct rlx_cpu_preparation {
+    rlx_kernel_fn run;                              /* of the kernels that look at it */
+    uint64_t (*bytes)(const rlx_kernel_args *args); /* whatever the dims are */
+    /* `memory` is aligned to 64 bytes; `args` live as long as it and do not move. */
+    void (*make)(const rlx_kernel_args *args, void *memory);
+} rlx_cpu_preparation;
+
 /* An instruction-set level that can be forced by the device name "cpu:NAME". */
 typedef struct rlx_cpu_level {
     const char *name;                            /* "scalar", "avx2" */
@@ -17,6 +26,7 @@ typedef struct rlx_cpu_level {
     const rlx_cpu_override *const *families;     /* lists of faster kernels; NULL ends them */
     uint64_t flops_per_second, bytes_per_second; /* rough, of one thread */
     uint32_t channel_block; /* of the vector kernels of conv and pools; 0: there are none */
+    const rlx_cpu_preparation *const *preparations; /* NULL: none; NULL ends them */
 } rlx_cpu_level;
 
 /* From the plainest to the best. */
@@ -38,6 +48,9 @@ struct rlx_cpu_override {
 /* The kernel for a step on this level: the first override that takes it, else scalar C; NULL for
  * ops that are no kernels. */
 const rlx_kernel *rlx_cpu_choose(const rlx_cpu_level *level, const rlx_target_query *query);
+/* How a kernel of this level is prepared; NULL: not at all. */
+const rlx_cpu_preparation *rlx_cpu_preparation_of(const rlx_cpu_level *level,
+                                                  const rlx_kernel *kernel);
 /* In which layouts the kernels of this level would rather have the inputs of a step (wants.c); left
  * alone where they are fine. `in_layouts` has RLX_TARGET_LAYOUTS of them. */
 void rlx_cpu_wanted_layouts(const rlx_cpu_level *level, const rlx_target_query *query,

@@ -15,10 +15,11 @@
 #include "ir/dtype.h"
 
 enum {
-    VEC_INPUTS = 32,    /* of a chain: as many as the compiler makes */
-    VEC_TILE = 1024,    /* elements of a tile at most */
-    VEC_BLOCK = 8 * VF, /* elements that links hand on in registers */
-    VEC_LINKS = 160
+    VEC_INPUTS = 32,           /* of a chain: as many as the compiler makes */
+    VEC_TILE = 1024,           /* elements of a tile at most */
+    VEC_BLOCK = 8 * VF,        /* elements that links hand on in registers */
+    VEC_LINKS = 160,           /* of a chain at most */
+    VEC_FRAME_MOST = 96 * 1024 /* bytes of tiles that a run may need; most need far less */
 };
 
 typedef struct vec_step vec_step;
@@ -81,11 +82,15 @@ typedef struct vec_sweep {
 typedef struct vec_operand {
     const rlx_tensor *tensor;
     rlx_dtype cell;
-    uint32_t bytes; /* of an element; 0: f8, blocks and 4-bit integers */
-    bool is_flat;   /* element i of the sweep is element i in memory */
-    bool is_number; /* one element for all */
-    bool has_cells; /* its memory holds cells */
-    char *cells;    /* room for a tile; NULL: not needed */
+    uint32_t bytes;     /* of an element; 0: f8, blocks and 4-bit integers */
+    bool is_flat;       /* element i of the sweep is element i in memory */
+    bool is_number;     /* one element for all */
+    bool has_cells;     /* its memory holds cells */
+    bool is_spread;     /* to links: one number for all of a span */
+    bool is_along;      /* to links: read where it is */
+    rlx_dtype at_link;  /* dtype of what links read or write */
+    int64_t link_bytes; /* of one such element */
+    int64_t cells_at;   /* where in the frame its tile is; -1: it needs none */
     int64_t strides[RLX_MAX_RANK];
 } vec_operand;
 
@@ -121,44 +126,64 @@ vec_link_run vec_link_of_round(rlx_dtype dtype);
 vec_link_run vec_link_of_keep(void);
 vec_link_run vec_link_of_store(rlx_dtype dtype, bool is_past_caches);
 
-/* The links of a chain. A widening link is followed by one that only names its block. */
-typedef struct vec_code {
-    uint32_t count;
-    vec_link links[VEC_LINKS];
-    uint16_t slots[VEC_LINKS]; /* where a link's memory is, as in vec_step, or one of these: */
-} vec_code;
+/* Slots of links: where a link's memory is, as in vec_step, or one of these. A widening link is
+ * followed by one that only names its block. */
 enum { VEC_SLOT_WIDE = 512, VEC_SLOT_OUT = 1024, VEC_SLOT_NONE = 1025 };
 
-/* One run of a kernel. */
+/* A kernel made ready: all that does not change from run to run. Made when a stretch is prepared,
+ * or on the stack; then only read, by many threads at once. */
 typedef struct vec_program {
     const rlx_kernel_args *args;
     vec_sweep sweep;
-    vec_operand inputs[VEC_INPUTS], output;
-    uint32_t input_count, step_count, register_count;
-    int64_t tile;        /* elements */
-    int64_t tile_bytes;  /* of a register or a loaded input */
+    int64_t elements, item; /* of the output, and per item */
+    int64_t tile;           /* elements */
+    int64_t register_bytes; /* of one */
+    int64_t result_at;      /* where in the frame the last result goes; registers are first */
+    int64_t frame_bytes;    /* registers, the result and the tiles of inputs */
+    uint32_t input_count, step_count, register_count, link_count;
     bool keeps_rows;     /* tiles end with their row */
     bool is_past_caches; /* the output is written so */
     bool has_code;       /* runs links, not steps */
-    char *registers, *result;
-    vec_step steps[RLX_CHAIN_MOST];
-    vec_code code;
+    bool writes_output;  /* where it is */
+    vec_operand output;
+    vec_operand *inputs; /* arrays that lie behind this struct */
+    vec_step *steps;
+    vec_link *links;
+    uint16_t *slots;
 } vec_program;
+
+/* Bytes of a program with its arrays: from the op and its attributes alone. */
+#define vec_program_bytes VEC_SYMBOL(elementwise_program_bytes)
+uint64_t vec_program_bytes(const rlx_kernel_args *args);
+/* Makes it, in memory of that size that is aligned to 64 bytes. */
+#define vec_program_make VEC_SYMBOL(elementwise_program_make)
+vec_program *vec_program_make(const rlx_kernel_args *args, void *memory);
+/* How many items there are. */
+#define vec_program_items VEC_SYMBOL(elementwise_program_items)
+int64_t vec_program_items(const rlx_kernel_args *args);
+
+/* What one run on one thread writes to: cells, and links that point to them. */
+typedef struct vec_frame {
+    const vec_program *program;
+    char *memory; /* of frame_bytes */
+    vec_link *links;
+} vec_frame;
 
 /* Makes code of the steps; false: they are not such that links can do them. */
 #define vec_make_code VEC_SYMBOL(elementwise_make_code)
 bool vec_make_code(vec_program *self);
+/* Links that a chain of so many steps and inputs has at most; 0: too many for links. */
+VEC_INLINE uint32_t vec_links_most(uint32_t steps, uint32_t inputs) {
+    uint32_t most = 1 + 4 * steps + 2 * inputs;
+    return most <= VEC_LINKS ? most : 0;
+}
 /* Whether no operand of the code needs a tile: spans may be of any length. */
 #define vec_reads_in_place VEC_SYMBOL(elementwise_reads_in_place)
 bool vec_reads_in_place(const vec_program *self);
 /* Runs it on elements [index, index + count); `at` are the coordinates of the first. The result
- * goes to the output, or to self->result where the output is not flat. */
+ * goes to the output, or to the frame where the output is not flat. */
 #define vec_run_code VEC_SYMBOL(elementwise_run_code)
-void vec_run_code(vec_program *self, int64_t index, const int64_t *at, int64_t count);
-/* Whether the output can be written where it is. */
-VEC_INLINE bool vec_writes_output(const vec_program *self) {
-    return self->output.is_flat && self->output.bytes != 0;
-}
+void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int64_t count);
 
 /* `count` elements of the operand from coordinates `at` on, to and from cells. */
 #define vec_load_cells  VEC_SYMBOL(elementwise_load)
