@@ -142,6 +142,19 @@ static void list_bound(check_run *run, const rlx_program *program) {
     }
 }
 
+static void count_host_steps(check_run *run, const rlx_plan *plan) {
+    check_result *result = run->result;
+    result->steps = result->host = 0;
+    for (uint32_t i = 0; i < rlx_plan_step_count(plan); i++) {
+        rlx_step_info step;
+        if (rlx_plan_step_at(plan, i, &step) != RLX_OK || step.entry == RLX_NONE) continue;
+        result->steps++;
+        if (!step.is_host) continue;
+        if (result->host++ == 0)
+            snprintf(result->first_host, sizeof result->first_host, "%s", rlx_op_name(step.op));
+    }
+}
+
 static double load(rlx_dtype dtype, const void *data, uint64_t index) {
     const char *at = (const char *)data + index * rlx_dtype_block_bytes(dtype);
     float narrow = 0;
@@ -273,6 +286,7 @@ static rlx_status run_set(check_run *run, rlx_session *session, rlx_device *devi
     status = rlx_session_compile(session, device, &options, NULL, &program);
     if (status != RLX_OK) return note_error(run, status);
     list_bound(run, program);
+    count_host_steps(run, rlx_program_plan(program));
     status = run_program(run, program, folder);
     rlx_program_release(program);
     return status;

@@ -17,7 +17,10 @@ typedef enum check_outcome {
 typedef struct check_result {
     check_outcome outcome;
     char reason[600];
-    char bound[200]; /* inputs that were constants while compiling, "a, b" */
+    char bound[200];     /* inputs that were constants while compiling, "a, b" */
+    uint32_t steps;      /* of the last data set's program that a run goes through */
+    uint32_t host;       /* of these, how many the device leaves to the host */
+    char first_host[64]; /* op of the first of them */
 } check_result;
 
 typedef struct check_options {

@@ -147,11 +147,12 @@ static const char *last_part(const char *path) {
 }
 
 static int report(const check_command *command) {
-    uint32_t passed = 0;
+    uint32_t passed = 0, whole = 0;
     for (uint32_t i = 0; i < command->count; i++) {
         const check_result *result = &command->board->results[i];
         bool is_passed = result->outcome == CHECK_PASSED;
         passed += is_passed;
+        whole += is_passed && result->host == 0;
         if (command->common.json) {
             printf("{\"test\":");
             tool_json_text(stdout, last_part(command->folders[i]));
@@ -159,15 +160,22 @@ static int report(const check_command *command) {
             tool_json_text(stdout, result->reason);
             printf(",\"bound\":");
             tool_json_text(stdout, result->bound);
+            printf(",\"steps\":%u,\"host_steps\":%u,\"host_op\":", result->steps, result->host);
+            tool_json_text(stdout, result->first_host);
             puts("}");
         } else if (!is_passed || command->common.verbose) {
             printf("%s %s%s%s", outcome_text(result->outcome), last_part(command->folders[i]),
                    is_passed ? "" : ": ", is_passed ? "" : result->reason);
             if (command->common.verbose && result->bound[0] != 0)
                 printf(" (bound: %s)", result->bound);
+            if (command->common.verbose && result->host != 0)
+                printf(" (%u of %u steps on the host, first %s)", result->host, result->steps,
+                       result->first_host);
             putchar('\n');
         }
     }
+    if (command->device != NULL && !command->common.json)
+        printf("%u ran wholly on %s\n", whole, command->device);
     printf("%u passed, %u failed\n", passed, command->count - passed);
     return passed == command->count ? TOOL_OK : TOOL_DIFFERS;
 }
@@ -201,8 +209,9 @@ int rlx_cmd_check(int argc, char **argv) {
         "check",
         "DIR.. [OPTIONS]",
         "Runs ONNX backend tests: folders with model.onnx and test_data_set_N, or folders of "
-        "such\nfolders. Lists what fails and why (with -v also what passes, and the inputs that\n"
-        "became constants because they decide shapes). The last line is 'N passed, N failed'.\n"
+        "such\nfolders. Lists what fails and why (with -v also what passes, the inputs that\n"
+        "became constants because they decide shapes, and steps that the device left to the host). "
+        "The last line is 'N passed, N failed'.\n"
         "Numbers agree within 1e-3 of the expected one plus 1e-5; bf16, which is coarser, within "
         "one\n"
         "unit in its last place.",

@@ -81,7 +81,39 @@ static void sum_weights(const rlx_graph *graph, uint32_t *out_count, uint64_t *o
     }
 }
 
-static void print_model(const rlx_graph *graph, bool verbose) {
+/* What the file itself says: an ONNX graph exists only once its sizes are bound. */
+static uint32_t onnx_nodes(const rlx_onnx_ports *file) {
+    uint32_t total = 0, nodes = 0;
+    for (uint32_t i = 0; rlx_onnx_used_op(file, i, &nodes) != NULL; i++)
+        total += nodes;
+    return total;
+}
+
+static void print_onnx(const rlx_onnx_ports *file) {
+    uint32_t nodes = 0;
+    const char *op = NULL;
+    printf("onnx opset %" PRId64 ", by '%s', nodes %u:", rlx_onnx_opset_version(file),
+           tool_name(rlx_onnx_producer(file)), onnx_nodes(file));
+    for (uint32_t i = 0; (op = rlx_onnx_used_op(file, i, &nodes)) != NULL; i++)
+        printf(" %s %u", tool_name(op), nodes);
+    putchar('\n');
+}
+
+static void print_onnx_json(const rlx_onnx_ports *file) {
+    uint32_t nodes = 0;
+    const char *op = NULL;
+    printf(",\"opset\":%" PRId64 ",\"producer\":", rlx_onnx_opset_version(file));
+    tool_json_text(stdout, rlx_onnx_producer(file));
+    printf(",\"onnx_nodes\":%u,\"onnx_ops\":{", onnx_nodes(file));
+    for (uint32_t i = 0; (op = rlx_onnx_used_op(file, i, &nodes)) != NULL; i++) {
+        if (i != 0) putchar(',');
+        tool_json_text(stdout, op);
+        printf(":%u", nodes);
+    }
+    putchar('}');
+}
+
+static void print_model(const rlx_graph *graph, const rlx_onnx_ports *file, bool verbose) {
     uint32_t weights;
     uint64_t bytes;
     for (uint32_t i = 0; i < rlx_graph_symbol_count(graph); i++) {
@@ -99,7 +131,8 @@ static void print_model(const rlx_graph *graph, bool verbose) {
     if (verbose) print_weights(graph);
     sum_weights(graph, &weights, &bytes);
     printf("weights %u, %s\n", weights, tool_bytes(bytes));
-    print_ops(graph);
+    if (file != NULL) print_onnx(file);
+    if (file == NULL || rlx_graph_node_count(graph) != 0) print_ops(graph);
 }
 
 static void json_values(const rlx_graph *graph, rlx_value_kind kind, const char *key) {
@@ -123,12 +156,13 @@ static void json_values(const rlx_graph *graph, rlx_value_kind kind, const char 
 }
 
 /* With -v also every weight. */
-static void print_model_json(const rlx_graph *graph, bool verbose) {
+static void print_model_json(const rlx_graph *graph, const rlx_onnx_ports *file, bool verbose) {
     uint32_t weights;
     uint64_t bytes;
     sum_weights(graph, &weights, &bytes);
     printf("{\"kind\":\"model\",\"nodes\":%u,\"weights\":%u,\"weight_bytes\":%" PRIu64,
            rlx_graph_node_count(graph), weights, bytes);
+    if (file != NULL) print_onnx_json(file);
     json_values(graph, RLX_VALUE_INPUT, "inputs");
     json_values(graph, RLX_VALUE_STATE, "states");
     if (verbose) json_values(graph, RLX_VALUE_PARAMETER, "weight_list");
@@ -142,6 +176,7 @@ static void print_model_json(const rlx_graph *graph, bool verbose) {
 
 static int inspect_model(const char *path, const tool_common *common, bool as_text) {
     rlx_session *session = NULL;
+    rlx_onnx_ports *file = NULL;
     char *text = NULL;
     rlx_status status = rlx_session_open(NULL, path, &session);
     if (status == RLX_OK && as_text) status = rlx_graph_print(rlx_session_graph(session), &text);
@@ -149,14 +184,16 @@ static int inspect_model(const char *path, const tool_common *common, bool as_te
         rlx_session_destroy(session);
         return tool_fail("inspect", status);
     }
+    if (rlx_onnx_ports_open(NULL, path, &file) != RLX_OK) file = NULL; /* of another format */
     if (as_text) {
         fputs(text, stdout);
         rlx_string_free(NULL, text);
     } else if (common->json) {
-        print_model_json(rlx_session_graph(session), common->verbose);
+        print_model_json(rlx_session_graph(session), file, common->verbose);
     } else {
-        print_model(rlx_session_graph(session), common->verbose);
+        print_model(rlx_session_graph(session), file, common->verbose);
     }
+    rlx_onnx_ports_destroy(file);
     rlx_session_destroy(session);
     return TOOL_OK;
 }

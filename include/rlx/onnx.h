@@ -41,6 +41,15 @@ RLX_API uint32_t rlx_onnx_output_count(const rlx_onnx_ports *ports);
 RLX_API const char *rlx_onnx_input_name(const rlx_onnx_ports *ports, uint32_t index);
 RLX_API const char *rlx_onnx_output_name(const rlx_onnx_ports *ports, uint32_t index);
 
+/* The opset of the standard operators, 0 when the file names none; and who wrote the file ("" when
+ * it does not say). */
+RLX_API int64_t rlx_onnx_opset_version(const rlx_onnx_ports *ports);
+RLX_API const char *rlx_onnx_producer(const rlx_onnx_ports *ports);
+/* The ops of the file's nodes by name, those of bodies and functions included: the one at `index`
+ * and how many nodes have it. NULL past the end. */
+RLX_API const char *rlx_onnx_used_op(const rlx_onnx_ports *ports, uint32_t index,
+                                     uint32_t *out_nodes);
+
 /* Reads a .pb file as a value of the type that the model declares for the port. Borrowed as long as
  * `ports`. RLX_IO, RLX_PARSE, RLX_UNSUPPORTED (complex numbers, maps). */
 RLX_CALL rlx_status rlx_onnx_read_input(rlx_onnx_ports *ports, uint32_t index, const char *path,

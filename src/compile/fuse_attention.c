@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuse attention: softmax(scale q k^T + mask) v becomes one node, which never holds the scores. q,
- * k and v have rank 4 [B][H][S][D], or 2 or 3 with dims of 1 in between; k may come transposed, k
- * and v repeated for groups of heads, the scale at q, k or the scores, and the softmax in a wider
- * float. */
+/* Fuse attention: softmax(scale q k^T + mask) v becomes one node, which never holds the scores. A
+ * mask may also choose between scores and a very low number. q, k and v have rank 4 [B][H][S][D],
+ * or 2 or 3 with dims of 1 in between; k may come transposed, k and v repeated for groups of heads,
+ * the scale at q, k or the scores, and the softmax in a wider float. */
 #include "compile/canonicalise.h"
 #include "ir/infer.h"
 
@@ -16,6 +16,9 @@ typedef struct parts {
     bool k_is_transposed, v_is_transposed; /* [..][D][T] instead of [..][T][D] */
     uint32_t rank;
     double scale;
+    rlx_value_id condition; /* where(condition, scores, low), or with scores last if `is_hidden` */
+    double low;
+    bool is_hidden;
 } parts;
 
 static const rlx_type *type_of(const parts *self, rlx_value_id value) {
@@ -77,9 +80,50 @@ static bool find_scores(parts *self, rlx_value_id value) {
     return self->scale != 0 && isfinite(self->scale);
 }
 
+/* Whether a constant condition leaves something to see in every row. */
+static bool sees_something(const parts *self) {
+    const rlx_value *info = &self->rewrite->graph->values.items[self->condition];
+    const rlx_shape *shape = &info->type.shape;
+    uint64_t elements = 0;
+    if (info->kind != RLX_VALUE_CONSTANT || info->data == NULL || shape->rank == 0 ||
+        rlx_shape_elements(shape, &elements) != RLX_OK || elements == 0) {
+        return false;
+    }
+    uint64_t columns = (uint64_t)shape->dims[shape->rank - 1];
+    for (uint64_t row = 0; row < elements; row += columns) {
+        uint64_t i = 0;
+        while (i < columns && (((const uint8_t *)info->data)[row + i] != 0) == self->is_hidden)
+            i++;
+        if (i == columns) return false;
+    }
+    return true;
+}
+
+/* Scores that a condition replaces by a number so low that it counts as nothing. In a row that is
+ * hidden as a whole all scores are that number; adding it gives the same only if it swallows them.
+ */
+static bool find_chosen_scores(parts *self, rlx_node_id where, rlx_value_id value) {
+    for (uint32_t i = 1; i < 3; i++) {
+        rlx_value_id scores = rlx_rewrite_input(self->rewrite, where, i);
+        rlx_value_id low = rlx_rewrite_input(self->rewrite, where, 3 - i);
+        self->scale = 1;
+        if (!rlx_rewrite_scalar(self->rewrite, low, &self->low) ||
+            !rlx_rewrite_same_type(self->rewrite, type_of(self, scores), type_of(self, value)) ||
+            !find_scores(self, scores)) {
+            continue;
+        }
+        self->condition = rlx_rewrite_input(self->rewrite, where, 0);
+        self->is_hidden = i == 2;
+        return self->low <= -1e9 || (self->low <= -1e4 && sees_something(self));
+    }
+    return false;
+}
+
 /* Scores, or scores + mask where the mask does not make them larger. */
 static bool find_masked_scores(parts *self, rlx_value_id value) {
     value = before_casts(self, value);
+    rlx_node_id where = inner(self, value, RLX_OP_WHERE);
+    if (where != RLX_NONE) return find_chosen_scores(self, where, value);
     rlx_node_id sum = inner(self, value, RLX_OP_ADD);
     if (sum == RLX_NONE) return find_scores(self, value);
     for (uint32_t i = 0; i < 2; i++) {
@@ -200,6 +244,8 @@ static bool operands_fit(const parts *self) {
         if (!operand_fits(self, values[i])) return false;
     }
     if (self->mask != RLX_NONE && !operand_fits(self, self->mask)) return false;
+    if (self->condition != RLX_NONE && rlx_rewrite_has_extent(type_of(self, self->condition)))
+        return false;
     return out->dtype == type_of(self, self->q)->dtype && heads_fit(self);
 }
 
@@ -226,10 +272,23 @@ static rlx_status widen(parts *self, rlx_value_id *value) {
     return rlx_rewrite_reshaped(self->rewrite, self->root, *value, dims, 4, value);
 }
 
+/* The mask to add where a condition chose. */
+static rlx_status make_mask(parts *self) {
+    rlx_dtype dtype =
+        type_of(self, self->q)->dtype == RLX_DTYPE_F64 ? RLX_DTYPE_F64 : RLX_DTYPE_F32;
+    rlx_value_id inputs[3] = {self->condition};
+    RLX_TRY(rlx_rewrite_constant(self->rewrite, dtype, 0, &inputs[self->is_hidden ? 2 : 1]));
+    RLX_TRY(
+        rlx_rewrite_constant(self->rewrite, dtype, self->low, &inputs[self->is_hidden ? 1 : 2]));
+    return rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_WHERE, NULL, inputs, 3,
+                              &self->mask);
+}
+
 static rlx_status replace(parts *self) {
     rlx_rewrite *rewrite = self->rewrite;
     rlx_attention_attrs attrs = {.scale = self->scale};
     const rlx_shape shape = type_of(self, rlx_rewrite_output(rewrite, self->root))->shape;
+    if (self->condition != RLX_NONE) RLX_TRY(make_mask(self));
     uint32_t count = self->mask == RLX_NONE ? 3 : 4;
     if (self->k_is_transposed) RLX_TRY(turn(self, &self->k));
     if (self->v_is_transposed) RLX_TRY(turn(self, &self->v));
@@ -253,7 +312,8 @@ static rlx_status replace(parts *self) {
 }
 
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
-    parts self = {.rewrite = rewrite, .root = root, .mask = RLX_NONE, .scale = 1};
+    parts self = {
+        .rewrite = rewrite, .root = root, .mask = RLX_NONE, .condition = RLX_NONE, .scale = 1};
     (void)user;
     if (rlx_rewrite_op(rewrite, root) != RLX_OP_MATMUL || !match(&self)) return RLX_OK;
     return replace(&self);

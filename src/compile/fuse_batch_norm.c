@@ -2,8 +2,9 @@
 /* Fuse batch norms whose numbers are weights: y = x s + t per channel, with s = scale /
  * sqrt(variance
  * + epsilon) and t = bias - mean s. After a conv or matmul with known weights they become w s and
- * b s + t; elsewhere a mul and an add, which join chains. What is done to weights are ordinary
- * nodes that lowering turns into prepare steps. */
+ * b s + t; elsewhere a mul and an add, which join chains. A mul or an add by weights per channel
+ * behind such a product, as exporters spell norms and biases, goes the same way. What is done to
+ * weights are ordinary nodes that lowering turns into prepare steps. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
@@ -137,9 +138,85 @@ static rlx_status become_mul_add(folder *self) {
     return rlx_rewrite_node(rewrite, self->root, RLX_OP_ADD, NULL, inputs, 2, NULL);
 }
 
+/* One number per channel (axis 1), or one for all. */
+static bool is_per_channel(const rlx_type *type, const rlx_type *product) {
+    uint32_t rank = product->shape.rank, missing = rank - type->shape.rank;
+    if (type->dtype != product->dtype || type->shape.rank > rank) return false;
+    for (uint32_t i = 0; i < type->shape.rank; i++) {
+        bool is_channel = i + missing == 1 && type->shape.dims[i] == product->shape.dims[1];
+        if ((type->shape.dims[i] != 1 && !is_channel) || type->extents[i] != RLX_NONE) return false;
+    }
+    return product->extents[1] == RLX_NONE;
+}
+
+/* `value` as [C], wide. */
+static rlx_status make_vector(folder *self, rlx_value_id value, int64_t channels,
+                              rlx_value_id *out_value) {
+    uint64_t elements = 0;
+    RLX_TRY(rlx_shape_elements(&rlx_rewrite_type(self->rewrite, value)->shape, &elements));
+    RLX_TRY(rlx_rewrite_reshaped(self->rewrite, self->root, value, &(int64_t){(int64_t)elements}, 1,
+                                 &value));
+    RLX_TRY(rlx_rewrite_cast(self->rewrite, self->root, value, self->wide, &value));
+    if ((int64_t)elements != channels) {
+        const rlx_reshape_attrs attrs = {{1, {channels}}};
+        RLX_TRY(rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_EXPAND, &attrs, &value, 1,
+                                   &value));
+    }
+    *out_value = value;
+    return RLX_OK;
+}
+
+/* root = product * vector, or product + vector. */
+static rlx_status fold_vector(folder *self, rlx_node_id product, rlx_value_id vector) {
+    rlx_rewrite *rewrite = self->rewrite;
+    bool is_mul = rlx_rewrite_op(rewrite, self->root) == RLX_OP_MUL;
+    rlx_value_id inputs[3], bias = rlx_rewrite_input(rewrite, product, 2);
+    int64_t channels =
+        rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, product))->shape.dims[1];
+    RLX_TRY(make_vector(self, vector, channels, &vector));
+    inputs[0] = rlx_rewrite_input(rewrite, product, 0);
+    inputs[1] = rlx_rewrite_input(rewrite, product, 1);
+    inputs[2] = is_mul ? RLX_NONE : vector;
+    if (is_mul) {
+        self->scale = vector;
+        RLX_TRY(scale_weight(self, product, &inputs[1]));
+    }
+    if (bias != RLX_NONE) {
+        RLX_TRY(rlx_rewrite_cast(rewrite, self->root, bias, self->wide, &bias));
+        RLX_TRY(binary(self, is_mul ? RLX_OP_MUL : RLX_OP_ADD, bias, vector, &inputs[2]));
+    }
+    return rlx_rewrite_node(rewrite, self->root, rlx_rewrite_op(rewrite, product),
+                            rlx_rewrite_attrs(rewrite, product), inputs,
+                            bias != RLX_NONE || !is_mul ? 3 : 2, NULL);
+}
+
+/* A mul or add of a product's result and weights. */
+static rlx_status visit_vector(folder *self) {
+    rlx_rewrite *rewrite = self->rewrite;
+    const rlx_type *type = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, self->root));
+    if (!rlx_dtype_is_float(type->dtype) || type->shape.rank < 2) return RLX_OK;
+    self->wide = type->dtype == RLX_DTYPE_F64 ? RLX_DTYPE_F64 : RLX_DTYPE_F32;
+    for (uint32_t i = 0; i < 2; i++) {
+        rlx_value_id value = rlx_rewrite_input(rewrite, self->root, i);
+        rlx_value_id vector = rlx_rewrite_input(rewrite, self->root, 1 - i);
+        rlx_node_id product = rlx_rewrite_inner(rewrite, self->root, value, RLX_OP_NONE);
+        if (product == RLX_NONE || !rlx_rewrite_fact(rewrite, vector)->is_prepared ||
+            !can_fold(rewrite, product) ||
+            !rlx_rewrite_same_type(rewrite, rlx_rewrite_type(rewrite, value), type) ||
+            !is_per_channel(rlx_rewrite_type(rewrite, vector), type)) {
+            continue;
+        }
+        return fold_vector(self, product, vector);
+    }
+    return RLX_OK;
+}
+
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     folder self = {.rewrite = rewrite, .root = root};
+    rlx_op op = rlx_rewrite_op(rewrite, root);
     (void)user;
+    if ((op == RLX_OP_MUL || op == RLX_OP_ADD) && rewrite->graph->nodes.items[root].block == 0)
+        return visit_vector(&self);
     if (rlx_rewrite_op(rewrite, root) != RLX_OP_BATCH_NORM) return RLX_OK;
     /* Inside a branch or loop nothing is prepared. */
     if (rewrite->graph->nodes.items[root].block != 0) return RLX_OK;

@@ -52,7 +52,9 @@ class Verbs(tool.ToolTest):
     def test_a_model_goes_through_every_verb(self):
         self.write("m.onnx", layer("N"))
         self.write_npy("x.npy", "<f4", (1, 2), [1, 1])
-        self.rlx("inspect", "m.onnx")
+        self.rlx("inspect", "m.onnx", prints=["symbol N", "onnx opset 13, by '', nodes 2: MatMul 1 Relu 1"])
+        seen, = self.json_lines("inspect", "m.onnx", "--json")
+        self.assertEqual((seen["onnx_nodes"], seen["onnx_ops"]), (2, {"MatMul": 1, "Relu": 1}))
         self.rlx("plan", "m.onnx", "--bind", "N=4")
         self.rlx("run", "m.onnx", "--input", "x=x.npy", "--output-dir", "out")
         self.assertEqual(struct.unpack("<2f", (self.folder / "out/y.npy").read_bytes()[-8:]), (3, 2))

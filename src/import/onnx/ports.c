@@ -5,13 +5,22 @@
 
 #include <rlx/onnx.h>
 
+#include <stdlib.h>
 #include <string.h>
+
+/* An op that the file uses. */
+typedef struct used_op {
+    const char *name;
+    uint32_t nodes;
+} used_op;
 
 struct rlx_onnx_ports {
     rlx_allocator hook;
     rlx_onnx_model model;
     const rlx_onnx_value_info **inputs;
     uint32_t input_count;
+    used_op *ops; /* by name */
+    uint32_t op_count;
 };
 
 static bool has_default(const rlx_onnx_graph *graph, const char *name) {
@@ -28,6 +37,51 @@ static rlx_status list_inputs(rlx_onnx_ports *self) {
     for (uint32_t i = 0; i < graph->input_count; i++) {
         if (!has_default(graph, graph->inputs[i].name))
             self->inputs[self->input_count++] = &graph->inputs[i];
+    }
+    return RLX_OK;
+}
+
+/* Names of all nodes, bodies included; with `names` NULL they are only counted. */
+static uint32_t list_nodes(const rlx_onnx_node *nodes, uint32_t count, const char **names) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (names != NULL) names[found] = nodes[i].op;
+        found++;
+        for (uint32_t a = 0; a < nodes[i].attr_count; a++) {
+            const rlx_onnx_graph *body = nodes[i].attrs[a].graph;
+            if (body == NULL) continue;
+            found +=
+                list_nodes(body->nodes, body->node_count, names == NULL ? NULL : names + found);
+        }
+    }
+    return found;
+}
+
+static uint32_t list_all_nodes(const rlx_onnx_model *model, const char **names) {
+    uint32_t found = list_nodes(model->graph.nodes, model->graph.node_count, names);
+    for (uint32_t i = 0; i < model->function_count; i++)
+        found += list_nodes(model->functions[i].nodes, model->functions[i].node_count,
+                            names == NULL ? NULL : names + found);
+    return found;
+}
+
+static int by_name(const void *a, const void *b) {
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+static rlx_status list_ops(rlx_onnx_ports *self) {
+    const char **names = NULL;
+    uint32_t count = list_all_nodes(&self->model, NULL);
+    RLX_TRY(rlx_scratch_array(&self->model.memory, count, sizeof *names, (void **)&names));
+    RLX_TRY(rlx_scratch_array(&self->model.memory, count, sizeof *self->ops, (void **)&self->ops));
+    if (count == 0) return RLX_OK;
+    list_all_nodes(&self->model, names);
+    qsort(names, count, sizeof *names, by_name);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == 0 || strcmp(names[i - 1], names[i]) != 0)
+            self->ops[self->op_count++] = (used_op){.name = names[i]};
+        self->ops[self->op_count - 1].nodes++;
     }
     return RLX_OK;
 }
@@ -52,6 +106,7 @@ rlx_status rlx_onnx_ports_open(const rlx_allocator *allocator, const char *path,
     rlx_status status = rlx_file_map_open(path, &self->model.map);
     if (status == RLX_OK) status = rlx_onnx_decode(&self->model);
     if (status == RLX_OK) status = list_inputs(self);
+    if (status == RLX_OK) status = list_ops(self);
     if (status != RLX_OK) {
         rlx_onnx_ports_destroy(self);
         return rlx_fail_context(status, "%s", path);
@@ -74,6 +129,24 @@ const char *rlx_onnx_input_name(const rlx_onnx_ports *ports, uint32_t index) {
 
 const char *rlx_onnx_output_name(const rlx_onnx_ports *ports, uint32_t index) {
     return index < rlx_onnx_output_count(ports) ? ports->model.graph.outputs[index].name : NULL;
+}
+
+int64_t rlx_onnx_opset_version(const rlx_onnx_ports *ports) {
+    for (uint32_t i = 0; ports != NULL && i < ports->model.opset_count; i++) {
+        const rlx_onnx_opset *opset = &ports->model.opsets[i];
+        if (opset->domain[0] == 0 || strcmp(opset->domain, "ai.onnx") == 0) return opset->version;
+    }
+    return 0;
+}
+
+const char *rlx_onnx_producer(const rlx_onnx_ports *ports) {
+    return ports == NULL || ports->model.producer == NULL ? "" : ports->model.producer;
+}
+
+const char *rlx_onnx_used_op(const rlx_onnx_ports *ports, uint32_t index, uint32_t *out_nodes) {
+    if (ports == NULL || index >= ports->op_count) return NULL;
+    if (out_nodes != NULL) *out_nodes = ports->ops[index].nodes;
+    return ports->ops[index].name;
 }
 
 const char *rlx_onnx_op(uint32_t index) {
