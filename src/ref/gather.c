@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scalar gathers. A row (what one index, or one tuple of indices, selects) moves as a whole; rows
  * of block types are decoded to f32. An index outside its axis gives zeros and the INDEX fault. */
+#include "ref/access.h"
 #include "ref/strided.h"
 
 #include "ir/dtype.h"
@@ -45,6 +46,52 @@ static int64_t gather_items(const rlx_kernel_args *args) {
                          rlx_dims_product(out->dims + prefix, out->rank - prefix));
 }
 
+/* Whether the dims of a tensor from `axis` on lie one behind the other, as in rows. */
+static bool is_dense(const rlx_tensor *tensor, uint32_t axis) {
+    int64_t expected = 1;
+    for (uint32_t i = tensor->rank; i-- > axis;) {
+        if (tensor->dims[i] != 1 && tensor->strides[i] != expected) return false;
+        expected *= tensor->dims[i];
+    }
+    return true;
+}
+
+/* Rows of whole bytes, everything but the axes before the gathered one in plain order. */
+static bool can_copy_rows(const rlx_tensor *in, const rlx_tensor *index, const rlx_tensor *out,
+                          uint32_t axis) {
+    return in->dtype == out->dtype && rlx_dtype_row_of(in->dtype)->block_elements == 1 &&
+           is_dense(out, 0) && is_dense(index, 0) && is_dense(in, axis + 1);
+}
+
+static inline void copy_row(char *to, const char *from, size_t bytes) {
+    if (bytes == 4) {
+        memcpy(to, from, 4); /* single elements: no call */
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
+static void copy_rows(const rlx_kernel_args *args, uint32_t axis, int64_t first, int64_t last,
+                      int64_t row_elements) {
+    const rlx_tensor *in = &args->in[0], *index = &args->in[1];
+    int64_t element = rlx_dtype_row_of(in->dtype)->block_bytes, count = rlx_tensor_elements(index);
+    int64_t bytes = row_elements * element;
+    char *to = (char *)args->out[0].data + first * bytes;
+    for (int64_t row = first; row < last;) {
+        const char *from = (const char *)in->data +
+                           rlx_ref_offset(axis, in->dims, in->strides, row / count) * element;
+        for (int64_t i = row % count; i < count && row < last; i++, row++, to += bytes) {
+            int64_t at =
+                rlx_index_check(args, rlx_index_at(index->dtype, index->data, i), in->dims[axis]);
+            if (at >= 0) {
+                copy_row(to, from + at * in->strides[axis] * element, (size_t)bytes);
+            } else {
+                memset(to, 0, (size_t)bytes);
+            }
+        }
+    }
+}
+
 static void gather_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_tensor *in = &args->in[0], *index = &args->in[1], *out = &args->out[0];
     uint32_t axis, prefix = gather_prefix(args, &axis);
@@ -54,6 +101,10 @@ static void gather_run(const rlx_kernel_args *args, int64_t begin, int64_t end) 
     rlx_walk place, outer, pick, to, from;
     rlx_item_rows(out->dtype, rows, row_elements, begin, end, &first, &last);
     if (first >= last) return;
+    if (row_elements > 0 && can_copy_rows(in, index, out, axis)) {
+        copy_rows(args, axis, first, last, row_elements);
+        return;
+    }
     for (uint32_t i = 0; i < prefix; i++) {
         if (i < axis) outer_strides[i] = in->strides[i];
         if (i >= axis) index_strides[i] = index->strides[i - axis];

@@ -2,7 +2,7 @@
 /* Runs a fuzz target as an ordinary test: every file of the corpus as it is, then a fixed number of
  * mutated ones, the same on every machine.
  *
- *     fuzz_text COUNT FOLDER...
+ *     fuzz_text COUNT FOLDER_OR_FILE...
  */
 #include "fuzz/fuzz.h"
 #include "support/support.h"
@@ -10,8 +10,9 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
-enum { MAX_FILES = 4096, MAX_BYTES = 1 << 16 };
+enum { MAX_FILES = 4096, MAX_BYTES = 1 << 20 };
 
 typedef struct seed_corpus {
     uint8_t *files[MAX_FILES];
@@ -43,6 +44,15 @@ static void load_folder(seed_corpus *corpus, const char *path, uint32_t depth) {
         free(entries[i]);
     }
     free(entries);
+}
+
+static void load(seed_corpus *corpus, const char *path) {
+    struct stat facts;
+    if (stat(path, &facts) == 0 && S_ISREG(facts.st_mode)) {
+        if (facts.st_size < MAX_BYTES) load_file(corpus, path);
+    } else {
+        load_folder(corpus, path, 0);
+    }
 }
 
 static size_t room(size_t size, size_t wanted) {
@@ -122,11 +132,11 @@ static void run_mutated(const seed_corpus *corpus, uint64_t count) {
 int main(int argument_count, char **arguments) {
     static seed_corpus corpus;
     if (argument_count < 3) {
-        fprintf(stderr, "usage: %s COUNT FOLDER...\n", arguments[0]);
+        fprintf(stderr, "usage: %s COUNT FOLDER_OR_FILE...\n", arguments[0]);
         return 2;
     }
     for (int i = 2; i < argument_count; i++)
-        load_folder(&corpus, arguments[i], 0);
+        load(&corpus, arguments[i]);
     if (corpus.count == 0) {
         fprintf(stderr, "the corpus is empty\n");
         return 1;

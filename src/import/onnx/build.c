@@ -171,8 +171,10 @@ static void settle(ox *o) {
     } else if (o->status == RLX_UNSUPPORTED) {
         note_problem(o, rlx_last_error());
         o->status = o->problems.status;
-    } else if (o->status != RLX_OUT_OF_MEMORY) {
+    } else if (o->status != RLX_OUT_OF_MEMORY && (!o->is_placed || o->depth <= 2)) {
+        /* The innermost node and the outer two: a deep chain of calls would hide the reason. */
         rlx_fail_context(o->status, "%s", node_text(o, text, sizeof text));
+        o->is_placed = true;
     }
     for (uint32_t i = 0; i < o->out_count; i++)
         o->out[i] = (ox_item){.kind = OX_UNKNOWN};

@@ -65,6 +65,7 @@ typedef struct ox {
     rlx_text problems; /* one line per unsupported node */
     uint32_t problem_count;
     uint32_t depth;
+    bool is_placed;   /* the failure says in which node */
     uint32_t base;    /* where the names of the innermost body begin */
     uint32_t inlined; /* nodes so far, functions and unrolled bodies included */
     rlx_status status;
@@ -127,6 +128,10 @@ bool ox_need_list(ox *o, rlx_value_id value, int64_t **out_items, uint32_t *out_
 bool ox_need_doubles(ox *o, rlx_value_id value, double **out_items, uint32_t *out_count);
 int64_t ox_need_int(ox *o, rlx_value_id value); /* of one element */
 double ox_need_double(ox *o, rlx_value_id value);
+
+/* Makes a weight of integers that are places (indices of ScatterND) a constant, so that passes may
+ * look at them; a large one stays a weight. */
+void ox_see_indices(ox *o, rlx_value_id value);
 
 /* Nodes. Attributes may be NULL; absent inputs are RLX_NONE. */
 void ox_nodes(ox *o, rlx_op op, const void *attrs, const rlx_value_id *inputs, uint32_t input_count,

@@ -7,7 +7,7 @@
 #include "ir/infer.h"
 #include "ir/source.h"
 
-enum { MOST_BOUND_BYTES = 64 * 1024 };
+enum { MOST_BOUND_BYTES = 64 * 1024, MOST_INDEX_BYTES = 1 << 20 };
 
 /* Marks the inputs that `value` is computed from. False: it hangs on something that only a run
  * knows. */
@@ -54,15 +54,13 @@ static bool mark_inputs(ox *o, rlx_value_id value, bool is_direct, bool *is_seen
     return true;
 }
 
-/* Reads a weight now: shapes hang on it. */
+/* Reads a weight now. */
 static void read_weight(ox *o, rlx_value_id value) {
     rlx_value *info = &o->graph->values.items[value];
     uint64_t bytes = 0, elements = 0;
     void *data = NULL;
     ox_fail(o, rlx_type_bytes(&info->type, &bytes));
     ox_fail(o, rlx_shape_elements(&info->type.shape, &elements));
-    if (ox_ok(o) && bytes > MOST_BOUND_BYTES)
-        ox_unsupported(o, "a weight of %" PRIu64 " bytes decides shapes", bytes);
     if (ox_ok(o)) ox_fail(o, rlx_scratch_alloc(&o->graph->memory, bytes, &data));
     if (ox_ok(o)) ox_fail(o, rlx_source_read(&info->source, info->type.dtype, 0, elements, data));
     if (!ox_ok(o)) return;
@@ -71,10 +69,28 @@ static void read_weight(ox *o, rlx_value_id value) {
     info->data_bytes = bytes;
 }
 
+static uint64_t weight_bytes(const ox *o, rlx_value_id value) {
+    const rlx_value *info = &o->graph->values.items[value];
+    uint64_t bytes = 0;
+    if (info->kind != RLX_VALUE_PARAMETER || rlx_type_bytes(&info->type, &bytes) != RLX_OK)
+        return 0;
+    return bytes;
+}
+
+void ox_see_indices(ox *o, rlx_value_id value) {
+    if (!ox_ok(o) || value == RLX_NONE) return;
+    uint64_t bytes = weight_bytes(o, value);
+    if (bytes != 0 && bytes <= MOST_INDEX_BYTES && !ox_is_float(o, value)) read_weight(o, value);
+}
+
 bool ox_need(ox *o, rlx_value_id value) {
     bool *is_seen = NULL;
     if (!ox_ok(o) || value == RLX_NONE) return false;
-    if (o->graph->values.items[value].kind == RLX_VALUE_PARAMETER) read_weight(o, value);
+    uint64_t bytes = weight_bytes(o, value);
+    if (bytes > MOST_BOUND_BYTES)
+        ox_unsupported(o, "a weight of %" PRIu64 " bytes decides shapes", bytes);
+    if (o->graph->values.items[value].kind == RLX_VALUE_PARAMETER && ox_ok(o))
+        read_weight(o, value);
     if (!ox_ok(o)) return false;
     if (ox_is_constant(o, value)) return true;
     is_seen = ox_memory(o, o->graph->values.count, sizeof *is_seen);

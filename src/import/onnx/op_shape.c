@@ -264,5 +264,6 @@ void rlx_ox_scatter(ox *o) {
         i++;
     if (i == 5) ox_invalid(o, "reduction '%s' is not known", mode);
     attrs.mode = (rlx_scatter_mode)i;
+    if (o->op == RLX_OP_SCATTER_ND) ox_see_indices(o, inputs[1]);
     ox_give(o, 0, ox_node(o, o->op, &attrs, inputs, 3));
 }
