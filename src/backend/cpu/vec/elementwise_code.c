@@ -226,7 +226,7 @@ static void run_blocks(const vec_frame *frame, char *const *inputs, char *out, i
         for (uint32_t i = 0; i < list.count; i++) {
             const char *line = list.from[i] + at * list.bytes[i];
             for (int64_t byte = 0; byte < VEC_BLOCK * list.bytes[i]; byte += 64)
-                __builtin_prefetch(line + byte, 0, 0);
+                __builtin_prefetch(line + byte, 0, 3);
         }
         start(frame->links, at);
     }

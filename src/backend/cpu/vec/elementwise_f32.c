@@ -22,11 +22,12 @@ VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
     OP(CLIP)
 /* Functions of two parts: the argument reduced, the rest. */
 #define LONG_OPS(OP)                                                                         \
-    OP(EXP, exp) OP(SIGMOID, sigmoid) OP(TANH, tanh) OP(SILU, silu) OP(GELU, gelu)
+    OP(EXP, exp) OP(SIGMOID, sigmoid) OP(TANH, tanh) OP(SILU, silu) OP(GELU, gelu)           \
+    OP(GELU_TANH, gelu_tanh)
 /* The others go value by value. */
 #define OTHER_OPS(OP)                                                                        \
     OP(SIGN) OP(RSQRT) OP(RECIPROCAL) OP(LOG) OP(SIN) OP(COS) OP(ERF) OP(LEAKY_RELU) OP(ELU) \
-    OP(CELU) OP(SELU) OP(GELU_TANH) OP(MISH) OP(HARD_SIGMOID) OP(HARD_SWISH) OP(SOFTPLUS)    \
+    OP(CELU) OP(SELU) OP(MISH) OP(HARD_SIGMOID) OP(HARD_SWISH) OP(SOFTPLUS)    \
     OP(SOFTSIGN) OP(THRESHOLDED_RELU)
 /* clang-format on */
 
@@ -274,7 +275,17 @@ LINK(past_F32) {
     EACH(STREAM)
 }
 
-/* Two vectors of 16-bit values are a whole one. */
+/* Two vectors of 16-bit values are a whole one. By instructions where there are some: halves that
+ * are written one by one cannot be read as a whole right away. */
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+VEC_INLINE vf joined(vh low, vh high) {
+    return (vf)_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)low), (__m256i)high, 1);
+}
+#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE vf joined(vh low, vh high) {
+    return (vf)_mm256_inserti128_si256(_mm256_castsi128_si256((__m128i)low), (__m128i)high, 1);
+}
+#else
 VEC_INLINE vf joined(vh low, vh high) {
     union {
         vh halves[2];
@@ -282,6 +293,7 @@ VEC_INLINE vf joined(vh low, vh high) {
     } both = {{low, high}};
     return both.whole;
 }
+#endif
 /* Into memory that is aligned to its own elements only. */
 VEC_INLINE void put_small(float *to, vf x) {
     memcpy((void *)to, &x, sizeof x);

@@ -9,7 +9,12 @@
 #include "ir/view.h"
 #include "ref/strided.h"
 
-enum { PIECE = 1 << 16 /* bytes of a work item, about */, TILE_ROWS = 1024 };
+enum {
+    PIECE = 1 << 16 /* bytes of a work item, about */,
+    TILE_ROWS = 1024,
+    SHORT_RUN = 1024, /* bytes: too short for the processor to see where memory is read */
+    RUNS_AHEAD = 6
+};
 
 typedef enum move_kind { MOVE_RUNS, MOVE_PLANES, MOVE_UNITS } move_kind;
 
@@ -103,12 +108,12 @@ static void choose_planes(move *m, uint32_t row) {
     m->row_tile = m->rows;
     m->col_tile = m->cols;
     if (bytes < 2 * PIECE) return;
-    /* Rows of `from` are read along, and lines of `to` are written whole. */
-    int64_t line = 64 / m->unit;
+    /* Rows of `from` are read along, and pieces of `to` are written whole. */
+    int64_t piece = VEC_TURN_PIECE / m->unit;
     m->per_item = 0;
     m->row_tile = rlx_ref_least(m->rows, TILE_ROWS);
-    m->col_tile = rlx_ref_divide_up(PIECE / (m->row_tile * m->unit), line) * line;
-    if (m->col_tile < line) m->col_tile = line;
+    m->col_tile = rlx_ref_divide_up(PIECE / (m->row_tile * m->unit), piece) * piece;
+    if (m->col_tile < piece) m->col_tile = piece;
     m->col_cuts = rlx_ref_divide_up(m->cols, m->col_tile);
     m->cuts = rlx_ref_divide_up(m->rows, m->row_tile) * m->col_cuts;
 }
@@ -203,6 +208,24 @@ static void move_tile(const move *m, const place *p, int64_t cut) {
                   rlx_ref_least(m->col_tile, m->cols - col), m->streams);
 }
 
+/* Whole vectors past the caches where that is asked for and possible. */
+static void copy_run(const move *m, uint8_t *to, const uint8_t *from, int64_t bytes) {
+    if (!m->streams || ((uintptr_t)to | (uintptr_t)bytes) % 64 != 0) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    for (int64_t at = 0; at < bytes; at += 64) {
+        vec_stream_bytes(to + at, from + at, 32);
+        vec_stream_bytes(to + at + 32, from + at + 32, 32);
+    }
+}
+
+/* Asks for the memory of a short run. */
+static void ask_for(const move *m, const place *p) {
+    for (int64_t at = 0; at < m->run; at += 64)
+        __builtin_prefetch(p->from + at);
+}
+
 static void move_one(const move *m, const place *p, int64_t cut) {
     int64_t first = cut * PIECE;
     if (m->kind == MOVE_PLANES) {
@@ -210,8 +233,8 @@ static void move_one(const move *m, const place *p, int64_t cut) {
     } else if (m->kind == MOVE_UNITS) {
         move_units(m, p);
     } else {
-        memcpy(p->to + first, p->from + first,
-               (size_t)(m->per_item == 0 ? rlx_ref_least(PIECE, m->run - first) : m->run));
+        copy_run(m, p->to + first, p->from + first,
+                 m->per_item == 0 ? rlx_ref_least(PIECE, m->run - first) : m->run);
     }
 }
 
@@ -223,9 +246,14 @@ static void move_run(const move *m, int64_t begin, int64_t end) {
         }
     } else {
         int64_t last = rlx_ref_least(end * m->per_item, m->outer);
-        place p = place_of(m, begin * m->per_item);
-        for (int64_t i = begin * m->per_item; i < last; i++, step(m, &p))
+        place p = place_of(m, begin * m->per_item), ahead = p;
+        bool asks = m->kind == MOVE_RUNS && m->streams && m->run <= SHORT_RUN;
+        for (int64_t i = 0; asks && i < RUNS_AHEAD; i++)
+            step(m, &ahead);
+        for (int64_t i = begin * m->per_item; i < last; i++, step(m, &p)) {
+            if (asks) ask_for(m, &ahead), step(m, &ahead);
             move_one(m, &p, 0);
+        }
     }
     if (m->streams) vec_stream_end();
 }

@@ -204,7 +204,12 @@ VEC_INLINE void write_row(rlx_dtype dtype, affine w, row r, moments m, bool stre
 /* The common cases on their own: a loop without questions. */
 VEC_INLINE void write_case(rlx_dtype dtype, affine w, row r, moments m, bool streams) {
     bool is_plain = r.residual == NULL && r.sum == NULL;
-    if (is_plain && w.scale != NULL && w.bias != NULL) {
+    bool has_f32 = w.scale_is_f32 && (w.bias_is_f32 || w.bias == NULL);
+    if (is_plain && dtype != RLX_DTYPE_F32 && has_f32 && w.scale != NULL && w.bias != NULL) {
+        r.residual = r.sum = NULL;
+        w.scale_is_f32 = w.bias_is_f32 = true;
+        write_row(dtype, w, r, m, streams);
+    } else if (is_plain && w.scale != NULL && w.bias != NULL) {
         r.residual = r.sum = NULL;
         write_row(dtype, w, r, m, streams);
     } else if (is_plain && w.scale != NULL) {

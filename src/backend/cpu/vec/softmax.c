@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { KEPT = 4096, STRIP = 4 * VF, GROUP = 8, EXP_BIAS = 24 };
+enum { KEPT = 4096, STRIP = 4 * VF, WIDE_STRIP = 16 * VF, GROUP = 8, EXP_BIAS = 24 };
 
 /* e^x 2^24 for x <= 0: within 2.5 ulp down to -20, 6 ulp at -100. Below -104 it is as good as
  * nothing; NaN stays NaN. The bias keeps subnormal results whole until they are divided by the sum.
@@ -174,12 +174,19 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t b
     if (streams) vec_stream_end();
 }
 
-/* Lines side by side: `width` of them, at most STRIP, `step` elements from one element of a line to
- * the next. */
+/* How many lines side by side are an item. Lines whose exponentials fit into the buffer go as far
+ * to the side as it allows: longer pieces of memory at a time. */
+static int64_t strip_width(int64_t length) {
+    int64_t width = length < 1 ? STRIP : KEPT / length / STRIP * STRIP;
+    return width < STRIP ? STRIP : width > WIDE_STRIP ? WIDE_STRIP : width;
+}
+
+/* Lines side by side: `width` of them, `step` bytes from one element of a line to the next. */
 typedef struct strip {
     const char *x;
     char *y;
     int64_t length, x_step, y_step, width;
+    bool streams; /* whole lines of the cache, past it */
 } strip;
 
 /* The vector number v of a strip at x (or y); lanes beyond the width are 0. */
@@ -223,12 +230,62 @@ VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, int co
     }
 }
 
+/* Whole strips whose exponentials fit into the buffer. Lines are often a page apart, so that all of
+ * a strip falls into few sets of the first-level cache; in the buffer it stays there. */
+VEC_INLINE void kept_strip(rlx_dtype dtype, const strip *s, bool streams) {
+    float room[KEPT];
+    vf most[WIDE_STRIP / VF], sum[WIDE_STRIP / VF];
+    int vectors = (int)(s->width / VF);
+    int64_t bytes = vec_bytes(dtype);
+    for (int k = 0; k < vectors; k++)
+        most[k] = vf_set(-INFINITY), sum[k] = (vf){0};
+    for (int64_t i = 0; i < s->length; i++) {
+        const char *x = s->x + i * s->x_step;
+        for (int k = 0; k < vectors; k++) {
+            vf value = vec_get(dtype, x, k * VF);
+            vf_store(room + i * s->width + k * VF, value);
+            most[k] = vf_max(value, most[k]);
+        }
+    }
+    for (int64_t i = 0; i < s->length; i++) {
+        const char *next = s->x + i * s->x_step + s->width * bytes;
+        float *kept = room + i * s->width;
+        for (int64_t at = 0; at < s->width * bytes; at += 64)
+            __builtin_prefetch(next + at); /* the next strip */
+        for (int k = 0; k < vectors; k++) {
+            vf e = exp_biased(vf_load(kept + k * VF) - most[k]);
+            vf_store(kept + k * VF, e);
+            sum[k] += e;
+        }
+    }
+    for (int k = 0; k < vectors; k++)
+        sum[k] = 1.0f / sum[k];
+    for (int64_t i = 0; i < s->length; i++) {
+        char *y = s->y + i * s->y_step;
+        for (int k = 0; k < vectors; k++) {
+            vf value = vf_load(room + i * s->width + k * VF) * sum[k];
+            if (streams) {
+                vf_stream((float *)(void *)y + k * VF, value);
+            } else {
+                vec_put(dtype, y, k * VF, value);
+            }
+        }
+    }
+}
+
 VEC_INLINE void do_strip(rlx_dtype dtype, strip *s, bool is_log) {
-    if (s->width == STRIP) {
-        strip_vectors(dtype, s, 0, STRIP / VF, is_log);
+    int64_t v = 0;
+    if (!is_log && s->width % VF == 0 && s->width * s->length <= KEPT) {
+        if (dtype == RLX_DTYPE_F32 && s->streams) {
+            kept_strip(dtype, s, true);
+        } else {
+            kept_strip(dtype, s, false);
+        }
         return;
     }
-    for (int64_t v = 0; v * VF < s->width; v++)
+    for (; (v + STRIP / VF) * VF <= s->width; v += STRIP / VF)
+        strip_vectors(dtype, s, v, STRIP / VF, is_log);
+    for (; v * VF < s->width; v++)
         strip_vectors(dtype, s, v, 1, is_log);
 }
 
@@ -237,17 +294,22 @@ VEC_INLINE void run_strips(rlx_dtype dtype, const rlx_kernel_args *args, int64_t
     lines all = lines_of(args);
     vec_index from = vec_index_without(all.x, all.axis, all.x->rank);
     vec_index to = vec_index_without(all.y, all.axis, all.y->rank);
-    int64_t strips = (all.inner - 1) / STRIP + 1, bytes = vec_bytes(dtype);
+    int64_t width = strip_width(all.length), bytes = vec_bytes(dtype);
+    int64_t strips = (all.inner - 1) / width + 1;
+    bool is_large = rlx_tensor_elements(all.y) >= VEC_STREAM_BYTES / 4;
     for (int64_t item = begin; item < end; item++) {
-        int64_t outer = item / strips, first = item % strips * STRIP;
+        int64_t outer = item / strips, first = item % strips * width;
         strip s = {.x = vec_at(all.x, bytes, vec_index_at(&from, outer) + first),
                    .y = vec_to(all.y, bytes, vec_index_at(&to, outer) + first),
                    .length = all.length,
                    .x_step = all.x->strides[all.axis] * bytes,
                    .y_step = all.y->strides[all.axis] * bytes,
-                   .width = rlx_ref_least(STRIP, all.inner - first)};
+                   .width = rlx_ref_least(width, all.inner - first)};
+        s.streams =
+            is_large && ((uintptr_t)s.y | (uint64_t)s.y_step | (uint64_t)s.width * 4) % 64 == 0;
         do_strip(dtype, &s, args->op == RLX_OP_LOG_SOFTMAX);
     }
+    if (is_large) vec_stream_end();
 }
 
 /* Lines of elements side by side, or whole lines side by side. */
@@ -273,12 +335,12 @@ static int64_t items(const rlx_kernel_args *args) {
     lines all = lines_of(args);
     if (has_rows(&all) || !has_strips(&all)) return vec_scalar_items(args);
     if (all.inner == 0) return 0;
-    return vec_product(all.x->dims, 0, all.axis) * ((all.inner - 1) / STRIP + 1);
+    return vec_product(all.x->dims, 0, all.axis) * ((all.inner - 1) / strip_width(all.length) + 1);
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
     lines all = lines_of(args);
-    int64_t wide = has_rows(&all) ? 1 : rlx_ref_least(STRIP, all.inner);
+    int64_t wide = has_rows(&all) ? 1 : rlx_ref_least(strip_width(all.length), all.inner);
     return rlx_ref_cost(rlx_ref_cost(all.length, wide), 2);
 }
 

@@ -140,11 +140,46 @@ VEC_INLINE void vec_turn_strip(int64_t unit, uint8_t *to, int64_t into, const ui
     vec_turn_units(unit, to + r * into, into, from + r * unit, out_of, rows - r, cols);
 }
 
+/* Tiles of one line of each source row and a piece of each result row, turned in a
+ * buffer: rows that are a page apart share the sets of the first-level cache, so a line is read
+ * whole while it is there, and results leave by whole pieces. */
+enum { VEC_TURN_LINE = 64, VEC_TURN_PIECE = 256 };
+VEC_INLINE void vec_turn_tile(int64_t unit, uint8_t *to, int64_t into, const uint8_t *from,
+                              int64_t out_of, bool streams) {
+    _Alignas(64) uint8_t tile[VEC_TURN_LINE * VEC_TURN_PIECE];
+    int64_t side = vec_block(unit), rows = VEC_TURN_LINE / unit, cols = VEC_TURN_PIECE / unit;
+    for (int64_t c = 0; c < cols; c += side) {
+        for (int64_t i = 0; i < side; i++) /* the tile after this one */
+            __builtin_prefetch(from + (c + i) * out_of + VEC_TURN_LINE);
+        for (int64_t r = 0; r < rows; r += side)
+            vec_turn_block(unit, tile + r * VEC_TURN_PIECE + c * unit, VEC_TURN_PIECE,
+                           from + r * unit + c * out_of, out_of, false);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t at = 0; at < VEC_TURN_PIECE; at += 32) {
+            if (streams) {
+                vec_stream_bytes(to + r * into + at, tile + r * VEC_TURN_PIECE + at, 32);
+            } else {
+                memcpy(to + r * into + at, tile + r * VEC_TURN_PIECE + at, 32);
+            }
+        }
+    }
+}
+
 /* `unit` and `streams` are constants. */
 VEC_INLINE void vec_turn_plane(int64_t unit, uint8_t *to, int64_t into, const uint8_t *from,
                                int64_t out_of, int64_t rows, int64_t cols, bool streams) {
-    int64_t line = 64 / unit; /* results are written a line of the cache at a time */
-    for (int64_t c = 0; c < cols; c += line)
+    int64_t line = VEC_TURN_LINE / unit, piece = VEC_TURN_PIECE / unit, c = 0;
+    for (; c + piece <= cols; c += piece) {
+        int64_t r = 0;
+        for (; r + line <= rows; r += line)
+            vec_turn_tile(unit, to + r * into + c * unit, into, from + r * unit + c * out_of,
+                          out_of, streams);
+        vec_turn_strip(unit, to + r * into + c * unit, into, from + r * unit + c * out_of, out_of,
+                       rows - r, piece, streams);
+    }
+    /* What is left is written a line of the cache at a time. */
+    for (; c < cols; c += line)
         vec_turn_strip(unit, to + c * unit, into, from + c * out_of, out_of, rows,
                        rlx_ref_least(line, cols - c), streams);
 }

@@ -328,14 +328,27 @@ VEC_INLINE void vec_stream_end(void) {}
 #endif
 
 /* 16-bit floats. Rounding is to nearest even; NaN stays NaN. */
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+VEC_INLINE vu vu_of_vh(vh x) {
+    return (vu)_mm512_cvtepu16_epi32((__m256i)x);
+}
+#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE vu vu_of_vh(vh x) { /* left to itself gcc does it by halves */
+    return (vu)_mm256_cvtepu16_epi32((__m128i)x);
+}
+#else
+VEC_INLINE vu vu_of_vh(vh x) {
+    return __builtin_convertvector(x, vu);
+}
+#endif
 VEC_INLINE vf vf_of_bf16(vh x) {
-    return (vf)(__builtin_convertvector(x, vu) << 16);
+    return (vf)(vu_of_vh(x) << 16);
 }
 /* Of lanes below 2^16. */
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32
 VEC_INLINE vh vh_of_vu(vu x) {
-    __m256i twice = _mm256_packus_epi32((__m256i)x, (__m256i)x);
-    return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(twice, 0x08));
+    __m128i low = _mm256_castsi256_si128((__m256i)x);
+    return (vh)_mm_packus_epi32(low, _mm256_extracti128_si256((__m256i)x, 1));
 }
 #else
 VEC_INLINE vh vh_of_vu(vu x) {
@@ -343,11 +356,9 @@ VEC_INLINE vh vh_of_vu(vu x) {
 }
 #endif
 VEC_INLINE vh bf16_of_vf(vf x) {
-    vu bits = (vu)x;
-    vu even = bits + 0x7fffu + ((bits >> 16) & 1u);
-    vu quiet = bits | 0x400000u;
-    vu is_nan = (vu)(x != x);
-    return vh_of_vu(((quiet & is_nan) | (even & ~is_nan)) >> 16);
+    vu bits = (vu)x, is_number = (vu)(x == x);
+    vu even = bits + ((0x7fffu + ((bits >> 16) & 1u)) & is_number);
+    return vh_of_vu((even | (~is_number & 0x400000u)) >> 16);
 }
 #if defined(__AVX512F__) && RLX_VEC_BYTES == 64
 VEC_INLINE vf vf_of_f16(vh x) {

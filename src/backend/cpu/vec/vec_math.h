@@ -24,6 +24,17 @@ VEC_INLINE vec_reduced vec_reduce(vf x) {
     return (vec_reduced){r, (vf)((vi)t << 23)};
 }
 
+/* x = k ln 2 + r with a whole k and |r| <= ln 2 / 2; `power` is 2^(k - bias), a normal number where
+ * -126 <= k - bias <= 127. A bias keeps what becomes subnormal whole until it is divided by. */
+VEC_INLINE vec_reduced vec_reduce_near(vf x, int bias) {
+    const float whole = 12582912.0f + 127.0f - (float)bias;
+    vf t = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(whole));
+    vf k = t - whole;
+    vf r = vf_fma(k, vf_set(-0x1.62e43p-1f), x); /* ln 2 in two parts */
+    r = vf_fma(k, vf_set(0x1.05c61p-29f), r);
+    return (vec_reduced){r, (vf)((vi)t << 23)};
+}
+
 /* Polynomials are sums of their even and their odd powers: two short chains of instructions wait
  * for each other less than a long one. */
 
@@ -46,6 +57,22 @@ VEC_INLINE vf vec_expm1_poly(vf r) {
     odd = vf_fma(odd, s, vf_set(0x1.55555cp-3f));
     even = vf_fma(even, s, vf_set(0.5f));
     return vf_fma(vf_fma(odd, r, even), s, r);
+}
+
+/* e^r - 1 for |r| <= ln 2 / 2: relative to e^r, and relative to itself. */
+VEC_INLINE vf vec_exp_near(vf r) {
+    vf s = r * r;
+    vf low = vf_fma(r, vf_set(0x1.555492p-3f), vf_set(0x1.fffffcp-2f));
+    vf high = vf_fma(r, vf_set(0x1.1239a2p-7f), vf_set(0x1.5558b6p-5f));
+    high = vf_fma(s, vf_set(0x1.6a4746p-10f), high);
+    return vf_fma(vf_fma(high, s, low), s, r);
+}
+VEC_INLINE vf vec_expm1_near(vf r) {
+    vf s = r * r;
+    vf low = vf_fma(r, vf_set(0x1.5554b4p-3f), vf_set(0x1.fffffep-2f));
+    vf high = vf_fma(r, vf_set(0x1.12256p-7f), vf_set(0x1.5556f2p-5f));
+    high = vf_fma(s, vf_set(0x1.6b9caap-10f), high);
+    return vf_fma(vf_fma(high, s, low), s, r);
 }
 
 /* Beyond these e^x is 0 or infinity. NaN comes through: it is the second operand. */
@@ -75,16 +102,21 @@ VEC_INLINE vf vf_expm1(vf x) {
     return vf_select(x > 60.0f, far, vf_select(x == 0.0f, x, near));
 }
 
+/* (1 + e^z) 2^-VEC_BIAS, for z between -60 and 112 (`z` is reduced with that bias): normal numbers
+ * all over, so the tails of quotients are as good as the rest. */
+enum { VEC_BIAS = 36 };
+#define VEC_BIAS_POWER 0x1p-36f
+VEC_INLINE vf vec_one_and_exp(vec_reduced z) {
+    return vf_fma(vec_exp_near(z.r), z.power, z.power + VEC_BIAS_POWER);
+}
+
 /* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
-    return vec_reduce(vf_max(vf_set(-104.0f), vf_min(vf_set(104.0f), -x)));
+    return vec_reduce_near(vf_max(vf_set(-60.0f), vf_min(vf_set(104.0f), -x)), VEC_BIAS);
 }
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
-    /* 2^-h / (2^-h + e^r 2^h): both terms are normal numbers, so the tail is as good as the rest.
-     */
-    vf down = z.power, up = (vf)((254 << 23) - (vi)down);
     (void)x;
-    return up / vf_fma(vec_exp_poly(z.r), down, up);
+    return VEC_BIAS_POWER / vec_one_and_exp(z);
 }
 VEC_INLINE vf vf_sigmoid(vf x) {
     return vec_sigmoid_end(x, vec_sigmoid_begin(x));
@@ -96,11 +128,9 @@ VEC_INLINE vf vec_ramp(vf x) {
     return x - vf_min(x, vf_set(0.0f));
 }
 
-/* t / (1 + e^(z + low)) for t, z >= 0, a relative bound down to the last subnormal; `a` is z
- * reduced. */
-VEC_INLINE vf vec_gate(vf t, vec_reduced a, vf low) {
-    vf down = a.power, up = (vf)((254 << 23) - (vi)down);
-    return t * up / vf_fma(vec_exp_poly(low + a.r), down, up);
+/* ramp(x) - t / (1 + e^z) for t, z >= 0, a relative bound down to the last subnormal. */
+VEC_INLINE vf vec_gated(vf x, vf t, vec_reduced z) {
+    return vf_fnma(t / vec_one_and_exp(z), vf_set(VEC_BIAS_POWER), vec_ramp(x));
 }
 
 /* x / (1 + e^-x) = ramp(x) - |x| / (1 + e^|x|), at most 3 ulp. */
@@ -108,10 +138,10 @@ VEC_INLINE vf vec_silu_bound(vf x) {
     return vf_min(vf_set(110.0f), vf_abs(x));
 }
 VEC_INLINE vec_reduced vec_silu_begin(vf x) {
-    return vec_reduce(vec_silu_bound(x));
+    return vec_reduce_near(vec_silu_bound(x), VEC_BIAS);
 }
 VEC_INLINE vf vec_silu_end(vf x, vec_reduced z) {
-    return vec_ramp(x) - vec_gate(vec_silu_bound(x), z, vf_set(0.0f));
+    return vec_gated(x, vec_silu_bound(x), z);
 }
 VEC_INLINE vf vf_silu(vf x) {
     return vec_silu_end(x, vec_silu_begin(x));
@@ -119,10 +149,13 @@ VEC_INLINE vf vf_silu(vf x) {
 
 /* x / (1 + e^-z), z = 2 sqrt(2 / pi) (x + 0.044715 x^3), at most 3 ulp. An error of z counts |z|
  * times, so z is a sum of two numbers: x (a + b x^2) with a, b and x^2 in two parts each. */
-VEC_INLINE vf vf_gelu_tanh(vf x) {
+VEC_INLINE vf vec_gelu_tanh_bound(vf x) {
+    return vf_min(vf_set(11.0f), vf_abs(x));
+}
+VEC_INLINE vec_reduced vec_gelu_tanh_begin(vf x) {
     const vf a = vf_set(0x1.988454p+0f), a_low = vf_set(-0x1.857936p-25f);
     const vf b = vf_set(0x1.2444f2p-4f), b_low = vf_set(0x1.49b16ap-29f);
-    vf t = vf_min(vf_set(11.0f), vf_abs(x));
+    vf t = vec_gelu_tanh_bound(x);
     vf square = t * t, square_low = vf_fma(t, t, -square);
     vf product = square * b;
     vf product_low = vf_fma(square, b_low, vf_fma(square_low, b, vf_fma(square, b, -product)));
@@ -130,8 +163,16 @@ VEC_INLINE vf vf_gelu_tanh(vf x) {
     vf large = vf_max(a, product), small = vf_min(a, product);
     vf sum = large + small;
     vf sum_low = small - (sum - large) + (product_low + a_low);
-    vf z = t * sum;
-    return vec_ramp(x) - vec_gate(t, vec_reduce(z), vf_fma(t, sum_low, vf_fma(t, sum, -z)));
+    vf exponent = t * sum;
+    vec_reduced z = vec_reduce_near(exponent, VEC_BIAS);
+    z.r = vf_fma(t, sum_low, vf_fma(t, sum, -exponent)) + z.r;
+    return z;
+}
+VEC_INLINE vf vec_gelu_tanh_end(vf x, vec_reduced z) {
+    return vec_gated(x, vec_gelu_tanh_bound(x), z);
+}
+VEC_INLINE vf vf_gelu_tanh(vf x) {
+    return vec_gelu_tanh_end(x, vec_gelu_tanh_begin(x));
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2 = ramp(x) - |x| e^(-x^2 / 2) H(|x|), at most 8 ulp, 5 for x > -9. H
@@ -154,13 +195,14 @@ VEC_INLINE vf vec_gelu_poly(vf t) {
 }
 VEC_INLINE vec_reduced vec_gelu_begin(vf x) {
     vf t = vec_gelu_bound(x), square = t * t, square_low = vf_fma(t, t, -square);
-    vec_reduced z = vec_reduce(square * -0.5f);
+    vec_reduced z = vec_reduce_near(square * -0.5f, -VEC_BIAS);
     z.r = vf_fma(square_low, vf_set(-0.5f), z.r);
     return z;
 }
 VEC_INLINE vf vec_gelu_end(vf x, vec_reduced z) {
     vf t = vec_gelu_bound(x);
-    return vec_ramp(x) - t * vec_gelu_poly(t) * vec_exp_poly(z.r) * z.power * z.power;
+    vf e = vf_fma(vec_exp_near(z.r), z.power, z.power); /* 2^36 times too much */
+    return vf_fnma(t * vec_gelu_poly(t) * e, vf_set(VEC_BIAS_POWER), vec_ramp(x));
 }
 VEC_INLINE vf vf_gelu(vf x) {
     return vec_gelu_end(x, vec_gelu_begin(x));
@@ -168,11 +210,10 @@ VEC_INLINE vf vf_gelu(vf x) {
 
 /* The hyperbolic tangent, at most 3 ulp: -m / (m + 2) with m = e^(-2 |x|) - 1. */
 VEC_INLINE vec_reduced vec_tanh_begin(vf x) {
-    return vec_reduce(vf_max(vf_set(-20.0f), vf_abs(x) * -2.0f));
+    return vec_reduce_near(vf_max(vf_set(-20.0f), vf_abs(x) * -2.0f), 0);
 }
 VEC_INLINE vf vec_tanh_end(vf x, vec_reduced z) {
-    vf scale = z.power * z.power;
-    vf m = vf_fma(scale, vec_expm1_poly(z.r), scale - 1.0f);
+    vf m = vf_fma(z.power, vec_expm1_near(z.r), z.power - 1.0f);
     return vf_copysign(m / (m + 2.0f), x);
 }
 VEC_INLINE vf vf_tanh(vf x) {
