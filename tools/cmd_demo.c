@@ -19,6 +19,7 @@ static const double tolerance = 1e-3;
 typedef struct demo_command {
     tool_common common;
     uint64_t tokens;
+    const char *device; /* NULL: every CPU device, and two ranks */
     demo_job job;
     demo_result *results[MOST_RESULTS]; /* owned */
     uint32_t result_count;
@@ -28,10 +29,11 @@ typedef struct demo_command {
 static bool parse_arguments(int argc, char **argv, demo_command *command, int *out_code) {
     const tool_option options[] = {
         {"--tokens", TOOL_NUMBER, &command->tokens, "N", "how many follow the prompt (40)"},
+        {"--device", TOOL_TEXT, &command->device, "D", "on this device alone (rlx devices)"},
         TOOL_COMMON_OPTIONS(command->common)};
     const tool_usage usage = {
         "demo",
-        "[--tokens N] [--json] [-q]",
+        "[--device D] [--tokens N] [--json] [-q]",
         "Decodes a small transformer with seeded weights on every CPU device and split over two\n"
         "ranks, keys and values resident in the arena, and compares every logit with an uncached\n"
         "forward on scalar kernels without fusion or memory reuse.",
@@ -96,6 +98,7 @@ static rlx_status run_one(demo_command *command, const char *device, uint32_t th
 static rlx_status run_devices(demo_command *command) {
     rlx_device_info info;
     rlx_status status = RLX_OK;
+    if (command->device != NULL) return run_one(command, command->device, 0);
     for (uint32_t i = 0; status == RLX_OK && i < rlx_device_count(); i++) {
         status = rlx_device_at(i, &info);
         if (status != RLX_OK || !info.is_available || strcmp(info.kind, "cpu") != 0) continue;
@@ -120,6 +123,10 @@ static void print_story(const demo_command *command) {
     printf("and with %" PRIu64 " B of memory for %" PRIu64 " B of weights, of which every token "
            "reads %" PRIu64 " B\nfrom the program file while it computes\n",
            row->budget_bytes, row->weights_bytes, row->read_bytes);
+    if (command->device != NULL) {
+        putchar('\n');
+        return;
+    }
     printf("split over %d ranks, each with its heads, its keys and values and its part of the "
            "weights:\nthe same bits on every rank (bytes are those of one)\n\n",
            RANKS);

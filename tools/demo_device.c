@@ -25,8 +25,9 @@ typedef struct run {
     rlx_device *device;
     rlx_program *program;
     rlx_exec *exec;
-    rlx_exec *clone; /* made in the middle of the conversation */
-    demo_chat half;  /* the conversation at that point */
+    bool has_own_memory; /* a GPU's: no allocator sees it */
+    rlx_exec *clone;     /* made in the middle of the conversation */
+    demo_chat half;      /* the conversation at that point */
     char program_path[544], state_path[544];
 } run;
 
@@ -127,6 +128,7 @@ static rlx_status open_device(run *self, uint32_t threads) {
     TRY(rlx_device_open(self->result->device, &options, &self->device));
     TRY(rlx_device_describe(self->device, &info));
     self->result->threads = info.threads;
+    self->has_own_memory = strcmp(info.kind, "cpu") != 0;
     return RLX_OK;
 }
 
@@ -143,7 +145,9 @@ static rlx_status open_run(run *self, uint32_t threads) {
     if (status != RLX_OK) rlx_plan_destroy(plan); /* consumed on success only */
     TRY(status);
     TRY(rlx_exec_create(self->program, &exec, &self->exec));
-    self->result->mapped_bytes = demo_memory_arena_bytes(self->memory, rlx_exec_arena(self->exec));
+    self->result->mapped_bytes =
+        self->has_own_memory ? rlx_arena_bytes(rlx_exec_arena(self->exec))
+                             : demo_memory_arena_bytes(self->memory, rlx_exec_arena(self->exec));
     return RLX_OK;
 }
 

@@ -95,11 +95,14 @@ rlx_status rlx_emit_entry(rlx_emitter *emitter, rlx_lowered *lowered, const rlx_
 }
 
 /* One after the other, in the order of first use. */
-static rlx_status lay_out(rlx_plan *plan, uint32_t segment) {
-    uint64_t at = 0;
+static rlx_status lay_out(const rlx_emitter *emitter, uint32_t segment) {
+    rlx_plan *plan = emitter->plan;
+    /* Sources are host memory. */
+    uint64_t block = segment == RLX_SEGMENT_SOURCE ? 0 : emitter->target->block_bytes, at = 0;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         rlx_plan_buffer *buffer = &plan->buffers.items[i];
         if (buffer->segment != segment) continue;
+        RLX_TRY(rlx_blocks_fit(block, buffer->bytes, &at));
         buffer->offset = at;
         if (!rlx_add_u64(at, buffer->bytes, &at) || !rlx_align_u64(at, plan->alignment, &at)) {
             return RLX_FAIL(RLX_OUT_OF_BOUNDS, "the model needs more than 2^64 bytes");
@@ -137,9 +140,9 @@ static rlx_status put_prepare_first(rlx_emitter *emitter) {
 
 rlx_status rlx_emit_finish(rlx_emitter *emitter) {
     rlx_plan *plan = emitter->plan;
-    RLX_TRY(lay_out(plan, RLX_SEGMENT_WEIGHTS));
-    RLX_TRY(lay_out(plan, RLX_SEGMENT_STATE));
-    RLX_TRY(lay_out(plan, RLX_SEGMENT_SOURCE));
+    RLX_TRY(lay_out(emitter, RLX_SEGMENT_WEIGHTS));
+    RLX_TRY(lay_out(emitter, RLX_SEGMENT_STATE));
+    RLX_TRY(lay_out(emitter, RLX_SEGMENT_SOURCE));
     if (!emitter->options->without_reuse) RLX_TRY(rlx_emit_order_prepare(emitter));
     RLX_TRY(put_prepare_first(emitter));
     if (!emitter->options->without_reuse) RLX_TRY(rlx_emit_sources(emitter));

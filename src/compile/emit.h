@@ -6,6 +6,8 @@
 
 #include "compile/lower.h"
 
+#include <rlx/place.h>
+
 /* 128 bits that name what a piece of weights memory holds: a parameter, constant bytes, or a
  * prepare op of such. Equal keys in two entries are the same memory. */
 typedef struct rlx_weight_key {
@@ -55,5 +57,20 @@ RLX_WARN_UNUSED rlx_status rlx_emit_order_prepare(rlx_emitter *emitter);
 /* Lives and places of what only prepare steps need; sources in the order in which they are due. */
 RLX_WARN_UNUSED rlx_status rlx_emit_sources(rlx_emitter *emitter);
 RLX_WARN_UNUSED rlx_status rlx_plan_text(rlx_plan *plan, const char *text, const char **out_text);
+
+/* blocks.c. Moves an offset to the next block when `bytes` would not fit into its own.
+ * RLX_DOES_NOT_FIT: no block holds them. */
+RLX_WARN_UNUSED rlx_status rlx_blocks_fit(uint64_t block_bytes, uint64_t bytes, uint64_t *offset);
+/* Placed buffers: none of them lies across a border afterwards, and none that live together
+ * overlap. Changes `offsets` and `*peak` only where the plan is larger than a block. */
+typedef struct rlx_block_items {
+    const rlx_place_item *items;
+    uint64_t *offsets;
+    uint32_t count;
+    uint64_t block_bytes, alignment, first; /* nothing lies below `first` */
+    bool is_shared_by_none;                 /* no memory is used twice */
+} rlx_block_items;
+RLX_WARN_UNUSED rlx_status rlx_blocks_keep(const rlx_block_items *self, rlx_scratch *scratch,
+                                           uint64_t *peak);
 
 #endif

@@ -158,7 +158,16 @@ static rlx_status place_items(rlx_entry_emission *self, const rlx_place_item *it
     }
     for (uint32_t i = 0; i < count; i++)
         offsets[i] += base; /* after the fault record */
-    self->report.scratch_bytes = report.peak + base;
+    rlx_block_items blocks = {items,
+                              offsets,
+                              count,
+                              self->emitter->target->block_bytes,
+                              self->plan->alignment,
+                              base,
+                              self->emitter->options->without_reuse};
+    report.peak += base;
+    RLX_TRY(rlx_blocks_keep(&blocks, self->lowered->scratch, &report.peak));
+    self->report.scratch_bytes = report.peak;
     self->report.lower_bound = report.lower_bound + base;
     self->report.sum_bytes = sum + base;
     self->report.placed_by = report.method;

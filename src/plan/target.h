@@ -43,9 +43,10 @@ typedef struct rlx_target_choice {
 
 typedef struct rlx_target rlx_target;
 struct rlx_target {
-    char name[64];                               /* "cpu/scalar" */
-    uint64_t alignment;                          /* of buffers */
-    uint32_t workers;                            /* threads that get workspace */
+    char name[64];        /* "cpu/scalar" */
+    uint64_t alignment;   /* of buffers */
+    uint64_t block_bytes; /* no buffer lies across a multiple of it; 0: memory is in one piece */
+    uint32_t workers;     /* threads that get workspace */
     uint64_t flops_per_second, bytes_per_second; /* rough, to cut stretches at about 100 ms */
     rlx_target_choice (*choose)(const rlx_target *target, const rlx_target_query *query);
     /* Channels of a block for which it has kernels of conv and pools (channel_block of ops.h); 0:

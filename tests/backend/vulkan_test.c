@@ -21,6 +21,9 @@ static struct {
     VkResult failure;
     uint64_t records, submits, dispatches, copied_bytes, pipelines, flushes;
     bool pretends_discrete;
+    uint64_t allocation_bytes; /* lowered maxMemoryAllocationSize; 0: as it is */
+    uint64_t largest_allocation;
+    bool has_least_limits;     /* what every device of Vulkan has */
     VkDeviceMemory hidden[64]; /* not mappable */
     uint32_t hidden_count;
 } shim;
@@ -102,6 +105,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL shim_AllocateMemory(VkDevice d, const VkMe
                                                           const VkAllocationCallbacks *c,
                                                           VkDeviceMemory *o) {
     VkMemoryAllocateInfo info = *i;
+    if (i->allocationSize > shim.largest_allocation) shim.largest_allocation = i->allocationSize;
     if (fails()) return shim.failure;
     if (shim.pretends_discrete) info.memoryTypeIndex = 0;
     VkResult result = real.AllocateMemory(d, &info, c, o);
@@ -155,6 +159,20 @@ static VKAPI_ATTR void VKAPI_CALL
 shim_GetPhysicalDeviceProperties2(VkPhysicalDevice d, VkPhysicalDeviceProperties2 *o) {
     real_instance.GetPhysicalDeviceProperties2(d, o);
     if (shim.pretends_discrete) o->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    for (VkBaseOutStructure *at = o->pNext; at != NULL; at = at->pNext) {
+        if (at->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) continue;
+        if (shim.allocation_bytes == 0) continue;
+        ((VkPhysicalDeviceMaintenance3Properties *)(void *)at)->maxMemoryAllocationSize =
+            shim.allocation_bytes;
+    }
+    if (!shim.has_least_limits) return;
+    VkPhysicalDeviceLimits *limits = &o->properties.limits;
+    limits->maxStorageBufferRange = 1u << 27;
+    limits->maxPerStageDescriptorStorageBuffers = 12; /* more than the 4 of Vulkan: ours */
+    limits->maxDescriptorSetStorageBuffers = 24;
+    limits->maxComputeSharedMemorySize = 16384;
+    limits->maxComputeWorkGroupInvocations = limits->maxComputeWorkGroupSize[0] = 128;
+    limits->minStorageBufferOffsetAlignment = limits->nonCoherentAtomSize = 256;
 }
 
 #define TAKE(name) functions->name = shim_##name
@@ -385,6 +403,122 @@ static void a_replayed_run_is_a_recorded_one_to_the_bit(void **state) {
     assert_memory_equal(replayed, recorded, sizeof replayed);
 }
 
+/* Layers whose weights and values are each about a third of a block. */
+static const char layers[] =
+    "rlx 1\ninput x : f32[50, 100]\n"
+    "param a : f32[100, 100] = seeded(1, 0.2)\nparam b : f32[100, 100] = seeded(2, 0.2)\n"
+    "param c : f32[100, 100] = seeded(3, 0.2)\nstate s : f32[50, 100]\nstate t : f32[50, 100]\n"
+    "const zero : i64[] = [0]\n"
+    "p = matmul(x, a)\nq = matmul(p, b)\nr = matmul(q, c)\nu = add(p, q)\nv = add(u, r)\n"
+    "sw, sn = state_write(s, v, zero) axis=0\ntw, tn = state_write(t, r, zero) axis=0\n"
+    "y = add(v, x)\noutput y\noutput sn\noutput tn\n";
+enum { LAYERS = 50 * 100 };
+
+static rlx_status run_layers(rlx_device_memory memory, float *out, uint64_t *out_scratch) {
+    rlx_device_options options = {.size = sizeof options, .memory = memory};
+    float x[LAYERS];
+    rlx_device *device = NULL;
+    rlx_graph *graph = NULL;
+    rlx_session *session = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    for (uint32_t i = 0; i < LAYERS; i++)
+        x[i] = (float)(i % 19) * 0.125f - 1.0f;
+    rlx_status status = rlx_device_open(software, &options, &device);
+    if (status == RLX_OK) status = rlx_graph_parse(NULL, layers, strlen(layers), &graph);
+    if (status == RLX_OK) status = rlx_session_create(NULL, graph, &session);
+    if (status == RLX_OK) status = rlx_session_compile(session, device, NULL, NULL, &program);
+    if (status == RLX_OK) status = rlx_exec_create(program, NULL, &exec);
+    if (status == RLX_OK) status = rlx_exec_set_f32(exec, 0, "x", x, LAYERS);
+    if (status == RLX_OK) status = rlx_exec_run(exec, 0);
+    if (status == RLX_OK) status = rlx_exec_read_output_f32(exec, 0, 0, out, LAYERS, NULL);
+    if (status == RLX_OK) {
+        *out_scratch = rlx_plan_segment_bytes(rlx_program_plan(program), RLX_SEGMENT_SCRATCH);
+    }
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_session_destroy(session);
+    rlx_device_release(device);
+    return status;
+}
+
+static void memory_in_many_blocks_gives_the_same_bits(void **state) {
+    static const rlx_device_memory modes[] = {RLX_DEVICE_MEMORY_DIRECT, RLX_DEVICE_MEMORY_STAGED};
+    static float whole[LAYERS], cut[LAYERS];
+    uint64_t scratch = 0;
+    (void)state;
+    assert_ok(run_layers(RLX_DEVICE_MEMORY_DIRECT, whole, &scratch));
+    shim.allocation_bytes = 65536;
+    for (uint32_t i = 0; i < 2; i++) {
+        shim.largest_allocation = 0;
+        assert_ok(run_layers(modes[i], cut, &scratch));
+        assert_true(shim.largest_allocation <= 65536);
+        assert_true(scratch > 65536);
+        assert_memory_equal(whole, cut, sizeof whole);
+    }
+    shim.allocation_bytes = 32768; /* a weight of 40000 bytes fits nowhere */
+    assert_status(RLX_DOES_NOT_FIT, run_layers(RLX_DEVICE_MEMORY_DIRECT, cut, &scratch));
+    assert_error_has("a buffer of 40000 bytes: the device has blocks of 32768");
+}
+
+static void the_least_limits_of_vulkan_are_enough(void **state) {
+    static float whole[LAYERS], least[LAYERS];
+    uint64_t scratch = 0;
+    (void)state;
+    assert_ok(run_layers(RLX_DEVICE_MEMORY_STAGED, whole, &scratch));
+    shim.has_least_limits = true;
+    assert_ok(run_layers(RLX_DEVICE_MEMORY_STAGED, least, &scratch));
+    assert_memory_equal(whole, least, sizeof whole);
+}
+
+/* Five states of 36 MiB: the last rows of each are written and read far above 128 MiB. */
+static void an_arena_above_128_mib_works(void **state) {
+    static const rlx_device_memory modes[] = {RLX_DEVICE_MEMORY_DIRECT, RLX_DEVICE_MEMORY_STAGED};
+    enum { ROWS = 147456, STATES = 5 };
+    char text[1024] = "rlx 1\ninput y0 : f32[1, 64]\ninput at : i64[]\ninput row : i64[1]\n";
+    float x[64], y[64];
+    int64_t at = ROWS - 1;
+    (void)state;
+    for (int i = 0; i < STATES; i++) {
+        size_t end = strlen(text);
+        snprintf(text + end, sizeof text - end, "state s%d : f32[%d, 64]\n", i, ROWS);
+    }
+    for (int i = 0; i < STATES; i++) {
+        size_t end = strlen(text);
+        snprintf(text + end, sizeof text - end,
+                 "w%d, n%d = state_write(s%d, y%d, at) axis=0\ny%d = gather(w%d, row) axis=0\n", i,
+                 i, i, i, i + 1, i);
+    }
+    snprintf(text + strlen(text), sizeof text - strlen(text), "output y%d\n", STATES);
+    for (uint32_t i = 0; i < 64; i++)
+        x[i] = (float)i * 0.5f - 3.0f;
+    for (uint32_t i = 0; i < 2; i++) {
+        rlx_device_options options = {.size = sizeof options, .memory = modes[i]};
+        rlx_device *device = NULL;
+        rlx_graph *graph = NULL;
+        rlx_session *session = NULL;
+        rlx_program *program = NULL;
+        rlx_exec *exec = NULL;
+        assert_ok(rlx_device_open(software, &options, &device));
+        assert_ok(rlx_graph_parse(NULL, text, strlen(text), &graph));
+        assert_ok(rlx_session_create(NULL, graph, &session));
+        assert_ok(rlx_session_compile(session, device, NULL, NULL, &program));
+        assert_true(rlx_plan_segment_bytes(rlx_program_plan(program), RLX_SEGMENT_STATE) >
+                    UINT64_C(128) << 20);
+        assert_ok(rlx_exec_create(program, NULL, &exec));
+        assert_ok(rlx_exec_set_f32(exec, 0, "y0", x, 64));
+        assert_ok(rlx_exec_set(exec, 0, "at", &at, sizeof at));
+        assert_ok(rlx_exec_set(exec, 0, "row", &at, sizeof at));
+        assert_ok(rlx_exec_run(exec, 0));
+        assert_ok(rlx_exec_read_output_f32(exec, 0, 0, y, 64, NULL));
+        assert_memory_equal(x, y, sizeof x);
+        rlx_exec_destroy(exec);
+        rlx_program_release(program);
+        rlx_session_destroy(session);
+        rlx_device_release(device);
+    }
+}
+
 static void every_call_may_fail(void **state) {
     uint64_t n;
     (void)state;
@@ -541,6 +675,9 @@ int main(void) {
         cmocka_unit_test_setup(a_fault_in_a_shader_names_its_node, begin),
         cmocka_unit_test_setup(every_variant_of_a_product_agrees_with_the_cpu, begin),
         cmocka_unit_test_setup(a_replayed_run_is_a_recorded_one_to_the_bit, begin),
+        cmocka_unit_test_setup(memory_in_many_blocks_gives_the_same_bits, begin),
+        cmocka_unit_test_setup(the_least_limits_of_vulkan_are_enough, begin),
+        cmocka_unit_test_setup(an_arena_above_128_mib_works, begin),
         cmocka_unit_test_setup(every_call_may_fail, begin),
         cmocka_unit_test_setup(a_lost_device_is_lost_and_can_be_opened_again, begin),
         cmocka_unit_test_setup(a_discrete_gpu_is_staged_and_gives_the_same_bits, begin),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena in device memory: one buffer per segment. Direct: mapped, host access is a memcpy.
- * Staged: not mapped, host access goes through the queue. Weights that a program gives are copied
- * to the device once and shared by its arenas. */
+/* The arena in device memory: a segment is one buffer, or several where the device caps one.
+ * Direct: mapped, host access is a memcpy. Staged: not mapped, host access goes through the queue.
+ * Weights that a program gives are copied to the device once and shared by its arenas. */
 #include "backend/vulkan/device.h"
 
 #include "base/log.h"
@@ -19,34 +19,84 @@ static uint8_t *at(const rlx_vk_buffer *buffer, uint64_t offset) {
     return (uint8_t *)buffer->mapped + offset;
 }
 
+static rlx_status read_block(rlx_vk_device *device, const rlx_vk_buffer *buffer, uint64_t offset,
+                             void *destination, uint64_t bytes) {
+    if (buffer->mapped == NULL) return rlx_vk_read(device, buffer, offset, destination, bytes);
+    RLX_TRY(rlx_vk_invalidate(device, buffer, offset, bytes));
+    memcpy(destination, at(buffer, offset), (size_t)bytes);
+    return RLX_OK;
+}
+
+static rlx_status write_block(rlx_vk_device *device, const rlx_vk_buffer *buffer, uint64_t offset,
+                              const void *source, uint64_t bytes) {
+    if (buffer->mapped == NULL) return rlx_vk_write(device, buffer, offset, source, bytes);
+    RLX_TRY(rlx_vk_invalidate(device, buffer, offset, bytes)); /* the rest of its atoms */
+    memcpy(at(buffer, offset), source, (size_t)bytes);
+    return rlx_vk_flush(device, buffer, offset, bytes);
+}
+
 static rlx_status vk_read(rlx_arena *base, rlx_segment segment, uint64_t offset, void *destination,
                           uint64_t bytes) {
     rlx_vk_arena *self = arena_of(base);
-    const rlx_vk_buffer *buffer = &self->buffers[segment];
-    if (buffer->mapped == NULL)
-        return rlx_vk_read(self->device, buffer, offset, destination, bytes);
-    RLX_TRY(rlx_vk_invalidate(self->device, buffer, offset, bytes));
-    memcpy(destination, at(buffer, offset), (size_t)bytes);
+    for (uint64_t done = 0, inside, now; done < bytes; done += now) {
+        const rlx_vk_buffer *buffer =
+            rlx_vk_block_at(&self->blocks[segment], offset + done, bytes - done, &inside, &now);
+        RLX_TRY(read_block(self->device, buffer, inside, (uint8_t *)destination + done, now));
+    }
+    return RLX_OK;
+}
+
+static rlx_status write_all(rlx_vk_device *device, const rlx_vk_blocks *blocks, uint64_t offset,
+                            const void *source, uint64_t bytes) {
+    for (uint64_t done = 0, inside, now; done < bytes; done += now) {
+        const rlx_vk_buffer *buffer =
+            rlx_vk_block_at(blocks, offset + done, bytes - done, &inside, &now);
+        RLX_TRY(write_block(device, buffer, inside, (const uint8_t *)source + done, now));
+    }
     return RLX_OK;
 }
 
 static rlx_status vk_write(rlx_arena *base, rlx_segment segment, uint64_t offset,
                            const void *source, uint64_t bytes) {
     rlx_vk_arena *self = arena_of(base);
-    const rlx_vk_buffer *buffer = &self->buffers[segment];
-    if (buffer->mapped == NULL) return rlx_vk_write(self->device, buffer, offset, source, bytes);
-    RLX_TRY(rlx_vk_invalidate(self->device, buffer, offset, bytes)); /* the rest of its atoms */
-    memcpy(at(buffer, offset), source, (size_t)bytes);
-    return rlx_vk_flush(self->device, buffer, offset, bytes);
+    return write_all(self->device, &self->blocks[segment], offset, source, bytes);
 }
 
 static bool overlap(uint64_t a, uint64_t b, uint64_t bytes) {
     return a < b + bytes && b < a + bytes;
 }
 
+/* Inside one block on both sides. */
+static rlx_status copy_block(rlx_vk_device *device, const rlx_vk_buffer *source,
+                             uint64_t from_offset, const rlx_vk_buffer *target, uint64_t to_offset,
+                             uint64_t bytes) {
+    if (source->mapped == NULL || target->mapped == NULL) {
+        return rlx_vk_copy(device, source, from_offset, target, to_offset, bytes);
+    }
+    RLX_TRY(rlx_vk_invalidate(device, source, from_offset, bytes));
+    RLX_TRY(rlx_vk_invalidate(device, target, to_offset, bytes));
+    memmove(at(target, to_offset), at(source, from_offset), (size_t)bytes);
+    return rlx_vk_flush(device, target, to_offset, bytes);
+}
+
+/* Ranges that do not overlap, cut at the borders of blocks. */
+static rlx_status copy_piece(rlx_vk_arena *self, rlx_segment from, uint64_t from_offset,
+                             rlx_segment to, uint64_t to_offset, uint64_t bytes) {
+    for (uint64_t done = 0, now; done < bytes; done += now) {
+        uint64_t source_at, target_at, most;
+        const rlx_vk_buffer *source = rlx_vk_block_at(&self->blocks[from], from_offset + done,
+                                                      bytes - done, &source_at, &most);
+        const rlx_vk_buffer *target =
+            rlx_vk_block_at(&self->blocks[to], to_offset + done, most, &target_at, &now);
+        RLX_TRY(copy_block(self->device, source, source_at, target, target_at, now));
+    }
+    return RLX_OK;
+}
+
 /* Overlapping ranges go in pieces that do not overlap, in the order of memmove. */
-static rlx_status copy_on_device(rlx_vk_arena *self, rlx_segment from, uint64_t from_offset,
-                                 rlx_segment to, uint64_t to_offset, uint64_t bytes) {
+static rlx_status vk_copy(rlx_arena *base, rlx_segment from, uint64_t from_offset, rlx_segment to,
+                          uint64_t to_offset, uint64_t bytes) {
+    rlx_vk_arena *self = arena_of(base);
     uint64_t apart = from_offset < to_offset ? to_offset - from_offset : from_offset - to_offset;
     uint64_t piece = bytes;
     if (from == to && apart == 0) return RLX_OK;
@@ -54,54 +104,46 @@ static rlx_status copy_on_device(rlx_vk_arena *self, rlx_segment from, uint64_t 
     for (uint64_t done = 0; done < bytes;) {
         uint64_t now = bytes - done < piece ? bytes - done : piece;
         uint64_t first = from_offset < to_offset ? bytes - done - now : done;
-        RLX_TRY(rlx_vk_copy(self->device, &self->buffers[from], from_offset + first,
-                            &self->buffers[to], to_offset + first, now));
+        RLX_TRY(copy_piece(self, from, from_offset + first, to, to_offset + first, now));
         done += now;
     }
     return RLX_OK;
 }
 
-static rlx_status vk_copy(rlx_arena *base, rlx_segment from, uint64_t from_offset, rlx_segment to,
-                          uint64_t to_offset, uint64_t bytes) {
-    rlx_vk_arena *self = arena_of(base);
-    const rlx_vk_buffer *source = &self->buffers[from], *target = &self->buffers[to];
-    if (source->mapped == NULL || target->mapped == NULL) {
-        return copy_on_device(self, from, from_offset, to, to_offset, bytes);
-    }
-    RLX_TRY(rlx_vk_invalidate(self->device, source, from_offset, bytes));
-    RLX_TRY(rlx_vk_invalidate(self->device, target, to_offset, bytes));
-    memmove(at(target, to_offset), at(source, from_offset), (size_t)bytes);
-    return rlx_vk_flush(self->device, target, to_offset, bytes);
-}
-
 /* Whole words on the device; what sticks out at both ends is written. */
-static rlx_status fill_on_device(rlx_vk_arena *self, rlx_segment segment, uint64_t offset,
-                                 uint64_t bytes, uint8_t value) {
-    const rlx_vk_buffer *buffer = &self->buffers[segment];
+static rlx_status fill_on_device(rlx_vk_device *device, const rlx_vk_buffer *buffer,
+                                 uint64_t offset, uint64_t bytes, uint8_t value) {
     uint64_t first = (offset + 3) / 4 * 4, last = (offset + bytes) / 4 * 4;
     uint8_t edge[4];
     memset(edge, value, sizeof edge);
     if (first >= last) {
         for (uint64_t i = 0; i < bytes; i++)
-            RLX_TRY(rlx_vk_write(self->device, buffer, offset + i, edge, 1));
+            RLX_TRY(rlx_vk_write(device, buffer, offset + i, edge, 1));
         return RLX_OK;
     }
-    RLX_TRY(rlx_vk_fill(self->device, buffer, first, last - first, value * UINT32_C(0x01010101)));
-    if (first != offset) {
-        RLX_TRY(rlx_vk_write(self->device, buffer, offset, edge, first - offset));
-    }
+    RLX_TRY(rlx_vk_fill(device, buffer, first, last - first, value * UINT32_C(0x01010101)));
+    if (first != offset) RLX_TRY(rlx_vk_write(device, buffer, offset, edge, first - offset));
     if (last == offset + bytes) return RLX_OK;
-    return rlx_vk_write(self->device, buffer, last, edge, offset + bytes - last);
+    return rlx_vk_write(device, buffer, last, edge, offset + bytes - last);
+}
+
+static rlx_status fill_block(rlx_vk_device *device, const rlx_vk_buffer *buffer, uint64_t offset,
+                             uint64_t bytes, uint8_t value) {
+    if (buffer->mapped == NULL) return fill_on_device(device, buffer, offset, bytes, value);
+    RLX_TRY(rlx_vk_invalidate(device, buffer, offset, bytes));
+    memset(at(buffer, offset), value, (size_t)bytes);
+    return rlx_vk_flush(device, buffer, offset, bytes);
 }
 
 static rlx_status vk_fill(rlx_arena *base, rlx_segment segment, uint64_t offset, uint64_t bytes,
                           uint8_t value) {
     rlx_vk_arena *self = arena_of(base);
-    const rlx_vk_buffer *buffer = &self->buffers[segment];
-    if (buffer->mapped == NULL) return fill_on_device(self, segment, offset, bytes, value);
-    RLX_TRY(rlx_vk_invalidate(self->device, buffer, offset, bytes));
-    memset(at(buffer, offset), value, (size_t)bytes);
-    return rlx_vk_flush(self->device, buffer, offset, bytes);
+    for (uint64_t done = 0, inside, now; done < bytes; done += now) {
+        const rlx_vk_buffer *buffer =
+            rlx_vk_block_at(&self->blocks[segment], offset + done, bytes - done, &inside, &now);
+        RLX_TRY(fill_block(self->device, buffer, inside, now, value));
+    }
+    return RLX_OK;
 }
 
 /* Weights: found by the program's address, which is theirs alone while any arena has them. */
@@ -123,15 +165,10 @@ static rlx_status share_weights(rlx_vk_device *device, const rlx_allocator *allo
     (void)allocator;
     found->source = source;
     found->owners = 1;
-    status = rlx_vk_buffer_create(device, RLX_VK_ARENA, bytes, &found->buffer);
-    if (status == RLX_OK && found->buffer.mapped != NULL) {
-        memcpy(found->buffer.mapped, source, (size_t)bytes);
-        status = rlx_vk_flush(device, &found->buffer, 0, bytes);
-    } else if (status == RLX_OK) {
-        status = rlx_vk_write(device, &found->buffer, 0, source, bytes);
-    }
+    status = rlx_vk_blocks_create(device, bytes, &found->blocks);
+    if (status == RLX_OK) status = write_all(device, &found->blocks, 0, source, bytes);
     if (status != RLX_OK) {
-        rlx_vk_buffer_destroy(device, &found->buffer);
+        rlx_vk_blocks_destroy(device, &found->blocks);
         rlx_free(&device->base.allocator, found);
         return status;
     }
@@ -154,7 +191,7 @@ static void leave_weights(rlx_vk_device *device, rlx_vk_weights *weights) {
     if (is_last && *link != NULL) *link = weights->next;
     pthread_mutex_unlock(&device->lock);
     if (!is_last) return;
-    rlx_vk_buffer_destroy(device, &weights->buffer);
+    rlx_vk_blocks_destroy(device, &weights->blocks);
     rlx_free(&device->base.allocator, weights);
 }
 
@@ -163,7 +200,7 @@ static void vk_destroy(rlx_arena *base) {
     rlx_allocator allocator = base->allocator;
     for (uint32_t i = 0; i < RLX_SEGMENT_COUNT; i++) {
         if (i == RLX_SEGMENT_WEIGHTS && self->weights != NULL) continue;
-        rlx_vk_buffer_destroy(self->device, &self->buffers[i]);
+        rlx_vk_blocks_destroy(self->device, &self->blocks[i]);
     }
     leave_weights(self->device, self->weights);
     rlx_free(&allocator, self);
@@ -176,13 +213,13 @@ bool rlx_vk_is_arena(const rlx_arena *arena) {
 }
 
 static rlx_status take_own(rlx_vk_arena *self, rlx_segment segment) {
-    rlx_vk_buffer *buffer = &self->buffers[segment];
-    RLX_TRY_WITH(
-        rlx_vk_buffer_create(self->device, RLX_VK_ARENA, self->base.bytes[segment], buffer),
-        "%s segment", segment_names[segment]);
-    if (buffer->mapped == NULL) return rlx_vk_fill(self->device, buffer, 0, buffer->bytes, 0);
-    memset(buffer->mapped, 0, (size_t)buffer->bytes);
-    return rlx_vk_flush(self->device, buffer, 0, buffer->bytes);
+    rlx_vk_blocks *blocks = &self->blocks[segment];
+    RLX_TRY_WITH(rlx_vk_blocks_create(self->device, self->base.bytes[segment], blocks),
+                 "%s segment", segment_names[segment]);
+    for (uint32_t i = 0; i < blocks->count; i++) {
+        RLX_TRY(fill_block(self->device, &blocks->items[i], 0, blocks->items[i].bytes, 0));
+    }
+    return RLX_OK;
 }
 
 static rlx_status take_segment(rlx_vk_arena *self, const rlx_arena_request *request,
@@ -208,12 +245,13 @@ static rlx_status take_segment(rlx_vk_arena *self, const rlx_arena_request *requ
     } else {
         RLX_TRY(share_weights(self->device, &self->base.allocator, memory->address, bytes,
                               &self->weights));
-        self->buffers[segment] = self->weights->buffer;
+        self->blocks[segment] = self->weights->blocks;
         self->base.shared_weights = memory->address;
     }
-    /* Where the host must flush and invalidate, only our own methods may touch it. */
-    if (self->buffers[segment].is_coherent) {
-        self->base.address[segment] = self->buffers[segment].mapped;
+    /* Where the host must flush and invalidate, or memory has several addresses, only our own
+     * methods may touch it. */
+    if (self->blocks[segment].count == 1 && self->blocks[segment].items[0].is_coherent) {
+        self->base.address[segment] = self->blocks[segment].items[0].mapped;
     }
     return RLX_OK;
 }

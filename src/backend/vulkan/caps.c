@@ -118,6 +118,12 @@ static uint64_t heap_bytes(const rlx_vk_caps *caps, uint32_t type) {
     return caps->memory.memoryHeaps[caps->memory.memoryTypes[type].heapIndex].size;
 }
 
+uint64_t rlx_vk_block_bytes(const rlx_vk_caps *caps) {
+    uint64_t bytes =
+        caps->allocation_bytes < caps->buffer_bytes ? caps->allocation_bytes : caps->buffer_bytes;
+    return bytes - bytes % RLX_VK_ALIGNMENT;
+}
+
 rlx_status rlx_vk_policy_of(const rlx_vk_caps *caps, rlx_device_memory mode,
                             rlx_vk_policy *out_policy) {
     const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
@@ -145,9 +151,7 @@ rlx_status rlx_vk_policy_of(const rlx_vk_caps *caps, rlx_device_memory mode,
                         caps->name);
     }
     policy.arena_type = policy.is_staged ? device : mapped;
-    policy.block_bytes =
-        caps->allocation_bytes < caps->buffer_bytes ? caps->allocation_bytes : caps->buffer_bytes;
-    policy.block_bytes -= policy.block_bytes % RLX_VK_ALIGNMENT;
+    policy.block_bytes = rlx_vk_block_bytes(caps);
     *out_policy = policy;
     return RLX_OK;
 }

@@ -44,6 +44,8 @@ enum {
 void rlx_vk_query(const rlx_vk_instance *instance, VkPhysicalDevice device, rlx_vk_caps *out_caps);
 /* Why the device cannot be used at all; "" when it can. Static text. */
 const char *rlx_vk_missing(const rlx_vk_caps *caps);
+/* Most bytes of one buffer of an arena. */
+uint64_t rlx_vk_block_bytes(const rlx_vk_caps *caps);
 /* RLX_UNSUPPORTED: a forced mode that the device cannot do. */
 RLX_WARN_UNUSED rlx_status rlx_vk_policy_of(const rlx_vk_caps *caps, rlx_device_memory mode,
                                             rlx_vk_policy *out_policy);

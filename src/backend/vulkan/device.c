@@ -338,7 +338,9 @@ static rlx_status fill_device(rlx_vk_device *self, uint32_t index,
     RLX_TRY(create_layouts(self));
     RLX_TRY(create_queue_objects(self));
     RLX_TRY(create_cache(self));
-    return rlx_vk_buffer_create(self, RLX_VK_READBACK, STAGING_BYTES, &self->staging);
+    uint64_t staging = self->policy.block_bytes;
+    if (staging > STAGING_BYTES) staging = STAGING_BYTES;
+    return rlx_vk_buffer_create(self, RLX_VK_READBACK, staging, &self->staging);
 }
 
 static rlx_status vk_open(const char *name, const rlx_device_options *options,

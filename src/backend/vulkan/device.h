@@ -18,6 +18,13 @@ typedef struct rlx_vk_buffer {
     bool is_coherent;
 } rlx_vk_buffer;
 
+/* Memory larger than one buffer may be: all blocks but the last have `block_bytes`. */
+typedef struct rlx_vk_blocks {
+    rlx_vk_buffer *items; /* owned */
+    uint32_t count;       /* 0: nothing */
+    uint64_t block_bytes, bytes;
+} rlx_vk_blocks;
+
 /* What a pipeline is made from: two with equal keys are one. */
 typedef struct rlx_vk_key {
     uint32_t shader;
@@ -36,7 +43,7 @@ typedef struct rlx_vk_weights {
     struct rlx_vk_weights *next;
     const void *source; /* the program's memory */
     uint32_t owners;
-    rlx_vk_buffer buffer;
+    rlx_vk_blocks blocks;
 } rlx_vk_weights;
 
 typedef struct rlx_vk_device {
@@ -70,6 +77,13 @@ typedef enum rlx_vk_use { RLX_VK_ARENA, RLX_VK_UPLOAD, RLX_VK_READBACK } rlx_vk_
 RLX_WARN_UNUSED rlx_status rlx_vk_buffer_create(rlx_vk_device *device, rlx_vk_use use,
                                                 uint64_t bytes, rlx_vk_buffer *out_buffer);
 void rlx_vk_buffer_destroy(rlx_vk_device *device, rlx_vk_buffer *buffer); /* zeroed is fine */
+/* Memory of an arena, in as many blocks as the device wants. */
+RLX_WARN_UNUSED rlx_status rlx_vk_blocks_create(rlx_vk_device *device, uint64_t bytes,
+                                                rlx_vk_blocks *out_blocks);
+void rlx_vk_blocks_destroy(rlx_vk_device *device, rlx_vk_blocks *blocks); /* zeroed is fine */
+/* The block of an offset, and how many bytes of `bytes` lie in it from there on. */
+const rlx_vk_buffer *rlx_vk_block_at(const rlx_vk_blocks *blocks, uint64_t offset, uint64_t bytes,
+                                     uint64_t *out_inside, uint64_t *out_bytes);
 /* Before the device reads what the host wrote; before the host reads what the device wrote. */
 RLX_WARN_UNUSED rlx_status rlx_vk_flush(rlx_vk_device *device, const rlx_vk_buffer *buffer,
                                         uint64_t offset, uint64_t bytes);
@@ -102,9 +116,9 @@ RLX_WARN_UNUSED rlx_status rlx_vk_find_pipeline(rlx_vk_device *device,
 /* arena.c */
 typedef struct rlx_vk_arena {
     rlx_arena base;
-    rlx_vk_device *device;                    /* borrowed: the program has it */
-    rlx_vk_buffer buffers[RLX_SEGMENT_COUNT]; /* owned, except shared weights */
-    rlx_vk_weights *weights;                  /* counted; NULL: none shared */
+    rlx_vk_device *device;                   /* borrowed: the program has it */
+    rlx_vk_blocks blocks[RLX_SEGMENT_COUNT]; /* owned, except shared weights */
+    rlx_vk_weights *weights;                 /* counted; NULL: none shared */
 } rlx_vk_arena;
 RLX_WARN_UNUSED rlx_status rlx_vk_create_arena(rlx_device *base, const rlx_arena_request *request,
                                                rlx_arena **out_arena);

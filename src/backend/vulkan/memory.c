@@ -82,6 +82,50 @@ void rlx_vk_buffer_destroy(rlx_vk_device *device, rlx_vk_buffer *buffer) {
     *buffer = (rlx_vk_buffer){0};
 }
 
+static rlx_status fill_blocks(rlx_vk_device *device, rlx_vk_blocks *blocks) {
+    for (uint64_t at = 0; at < blocks->bytes; at += blocks->block_bytes) {
+        uint64_t left = blocks->bytes - at;
+        RLX_TRY(rlx_vk_buffer_create(device, RLX_VK_ARENA,
+                                     left < blocks->block_bytes ? left : blocks->block_bytes,
+                                     &blocks->items[blocks->count]));
+        blocks->count++;
+    }
+    return RLX_OK;
+}
+
+rlx_status rlx_vk_blocks_create(rlx_vk_device *device, uint64_t bytes, rlx_vk_blocks *out_blocks) {
+    uint64_t block = device->policy.block_bytes, count = (bytes + block - 1) / block;
+    rlx_vk_blocks blocks = {.block_bytes = block, .bytes = bytes};
+    rlx_status status;
+    if (bytes > UINT64_MAX - block || count > UINT32_MAX) {
+        return RLX_FAIL(RLX_DOES_NOT_FIT, "device '%s': %" PRIu64 " bytes", device->name, bytes);
+    }
+    RLX_TRY(rlx_alloc_array(&device->base.allocator, count, sizeof *blocks.items,
+                            (void **)&blocks.items));
+    status = fill_blocks(device, &blocks);
+    if (status != RLX_OK) {
+        rlx_vk_blocks_destroy(device, &blocks);
+        return status;
+    }
+    *out_blocks = blocks;
+    return RLX_OK;
+}
+
+void rlx_vk_blocks_destroy(rlx_vk_device *device, rlx_vk_blocks *blocks) {
+    for (uint32_t i = 0; i < blocks->count; i++)
+        rlx_vk_buffer_destroy(device, &blocks->items[i]);
+    rlx_free(&device->base.allocator, blocks->items);
+    *blocks = (rlx_vk_blocks){0};
+}
+
+const rlx_vk_buffer *rlx_vk_block_at(const rlx_vk_blocks *blocks, uint64_t offset, uint64_t bytes,
+                                     uint64_t *out_inside, uint64_t *out_bytes) {
+    uint64_t inside = offset % blocks->block_bytes, left = blocks->block_bytes - inside;
+    *out_inside = inside;
+    *out_bytes = bytes < left ? bytes : left;
+    return &blocks->items[offset / blocks->block_bytes];
+}
+
 /* Whole atoms around a range. */
 static VkMappedMemoryRange range_of(const rlx_vk_device *device, const rlx_vk_buffer *buffer,
                                     uint64_t offset, uint64_t bytes) {

@@ -32,8 +32,9 @@ static rlx_status resolve(const preparation *self, uint32_t slot, rlx_vk_range *
     const rlx_plan *plan = arena_of(self)->base.plan;
     const rlx_plan_slot *row = &plan->slots.items[slot];
     uint32_t segment = plan->buffers.items[row->buffer].segment;
-    const rlx_vk_buffer *buffer = &arena_of(self)->buffers[segment];
-    uint64_t offset = rlx_plan_slot_offset(plan, row), start, end;
+    const rlx_vk_blocks *blocks = &arena_of(self)->blocks[segment];
+    const rlx_vk_buffer *buffer;
+    uint64_t offset = rlx_plan_slot_offset(plan, row), start, end, inside, now;
     uint32_t size = rlx_dtype_block_bytes(row->dtype);
     int64_t low = 0, high = 0;
     RLX_TRY(rlx_plan_slot_span(row, &low, &high));
@@ -42,8 +43,15 @@ static rlx_status resolve(const preparation *self, uint32_t slot, rlx_vk_range *
     if (high <= low) return RLX_OK;
     start = (offset + (uint64_t)low) / RLX_VK_ALIGNMENT * RLX_VK_ALIGNMENT;
     end = (offset + (uint64_t)high + 3) / 4 * 4;
-    if (buffer->handle == VK_NULL_HANDLE || end > buffer->bytes) {
+    if (blocks->count == 0 || offset + (uint64_t)high > blocks->bytes) {
         return RLX_FAIL(RLX_INVALID_PLAN, "operand '%s' has no memory here", row->name);
+    }
+    buffer = rlx_vk_block_at(blocks, start, end - start, &inside, &now);
+    if (now != end - start || inside + now > buffer->bytes) {
+        return RLX_FAIL(RLX_DOES_NOT_FIT,
+                        "operand '%s' lies across two blocks of device '%s': the plan is for "
+                        "larger ones",
+                        row->name, self->stream->device->name);
     }
     if (end - start > self->stream->device->caps.storage_range) {
         return RLX_FAIL(RLX_DOES_NOT_FIT,
@@ -54,14 +62,14 @@ static rlx_status resolve(const preparation *self, uint32_t slot, rlx_vk_range *
     if ((offset - start) % size != 0) {
         return RLX_FAIL(RLX_INVALID_PLAN, "operand '%s' does not begin at an element", row->name);
     }
-    *out_range = (rlx_vk_range){buffer->handle, start, end - start, false};
+    *out_range = (rlx_vk_range){buffer->handle, inside, end - start, false};
     *out_first = (int64_t)((offset - start) / size);
     return RLX_OK;
 }
 
 static rlx_vk_range fault_range(const preparation *self) {
-    const rlx_vk_buffer *scratch = &arena_of(self)->buffers[RLX_SEGMENT_SCRATCH];
-    return (rlx_vk_range){scratch->handle, 0, RLX_FAULT_BYTES, true};
+    const rlx_vk_blocks *scratch = &arena_of(self)->blocks[RLX_SEGMENT_SCRATCH];
+    return (rlx_vk_range){scratch->items[0].handle, 0, RLX_FAULT_BYTES, true};
 }
 
 /* Room for a record; where it begins, in words. */
@@ -196,8 +204,16 @@ static rlx_status add_copy(preparation *self) {
         const rlx_plan_slot *row = &plan->slots.items[slot_of(self, i)];
         uint32_t segment = plan->buffers.items[row->buffer].segment;
         RLX_TRY(rlx_plan_slot_bytes(row, &bytes[i]));
-        command.ranges[i] = (rlx_vk_range){arena_of(self)->buffers[segment].handle,
-                                           rlx_plan_slot_offset(plan, row), bytes[i], i == 1};
+        const rlx_vk_blocks *blocks = &arena_of(self)->blocks[segment];
+        uint64_t inside, now;
+        if (bytes[i] == 0) continue;
+        const rlx_vk_buffer *buffer =
+            rlx_vk_block_at(blocks, rlx_plan_slot_offset(plan, row), bytes[i], &inside, &now);
+        if (now != bytes[i]) {
+            return RLX_FAIL(RLX_DOES_NOT_FIT, "'%s' lies across two blocks of device '%s'",
+                            row->name, self->stream->device->name);
+        }
+        command.ranges[i] = (rlx_vk_range){buffer->handle, inside, bytes[i], i == 1};
     }
     if (bytes[0] != bytes[1]) {
         return RLX_FAIL(RLX_INVALID_PLAN, "a copy of %" PRIu64 " bytes into %" PRIu64, bytes[0],

@@ -99,8 +99,11 @@ static void guess_speed(VkPhysicalDeviceType type, rlx_target *target) {
 }
 
 rlx_target rlx_vk_target(const rlx_vk_caps *caps) {
-    rlx_target target = {
-        .alignment = RLX_VK_ALIGNMENT, .workers = 1, .choose = vk_choose, .user = caps};
+    rlx_target target = {.alignment = RLX_VK_ALIGNMENT,
+                         .block_bytes = rlx_vk_block_bytes(caps),
+                         .workers = 1,
+                         .choose = vk_choose,
+                         .user = caps};
     guess_speed(caps->type, &target);
     (void)snprintf(target.name, sizeof target.name, "vulkan/%s",
                    caps->type == VK_PHYSICAL_DEVICE_TYPE_CPU ? "cpu" : "gpu");
