@@ -150,6 +150,16 @@ void rlx_vk_emit(rlx_vk_lowering *self, uint64_t groups) {
     }
 }
 
+int64_t rlx_vk_most_rounds(const rlx_vk_lowering *self) {
+    return self->caps->type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 60000 : INT64_MAX;
+}
+
+void rlx_vk_limit_rounds(rlx_vk_lowering *self, int64_t rounds) {
+    if (rounds > rlx_vk_most_rounds(self)) {
+        RLX_VK_REFUSE(self, "a software driver ends loops after 65535 rounds");
+    }
+}
+
 void rlx_vk_bind(rlx_vk_lowering *self, uint32_t binding, uint32_t operand, bool is_written) {
     self->now.operands[binding] = operand;
     if (is_written) self->now.written |= 1u << binding;

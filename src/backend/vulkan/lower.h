@@ -80,6 +80,11 @@ void rlx_vk_lower(rlx_vk_lowering *self);
     } while (0)
 void rlx_vk_begin(rlx_vk_lowering *self, rlx_vk_shader shader);
 void rlx_vk_emit(rlx_vk_lowering *self, uint64_t groups);
+/* Refuses a shader whose lanes go through more rounds of loops, all loops together, than the device
+ * does: Mesa's software driver leaves every loop after 65535 and says nothing. */
+void rlx_vk_limit_rounds(rlx_vk_lowering *self, int64_t rounds);
+/* The limit; INT64_MAX: none. */
+int64_t rlx_vk_most_rounds(const rlx_vk_lowering *self);
 const rlx_tensor *rlx_vk_operand(const rlx_vk_lowering *self, uint32_t operand);
 /* The operand at a binding. */
 void rlx_vk_bind(rlx_vk_lowering *self, uint32_t binding, uint32_t operand, bool is_written);

@@ -183,6 +183,7 @@ void rlx_vk_lower_matmul(rlx_vk_lowering *self) {
     rlx_vk_bind(self, OUTPUT, output, true);
     for (uint32_t i = 0; i < query->in_count; i++)
         rlx_vk_cover(self, i);
+    rlx_vk_limit_rounds(self, self->now.words[10]);
     if (rlx_tensor_elements(y) != 0 && is_tiled(self)) {
         rlx_vk_emit(self, choose_tiles(self, attrs));
         return;
@@ -286,6 +287,8 @@ void rlx_vk_lower_conv(rlx_vk_lowering *self) {
     rlx_vk_bind(self, 1, 0, false);
     rlx_vk_bind(self, 2, 1, false);
     rlx_vk_bind(self, OUTPUT, query->in_count, true);
+    rlx_vk_limit_rounds(self, windows.axes[0].kernel * windows.axes[1].kernel *
+                                  windows.axes[2].kernel * (x->dims[1] / groups + 4));
     rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(y)));
 }
 
@@ -323,5 +326,7 @@ void rlx_vk_lower_pool(rlx_vk_lowering *self) {
     rlx_vk_bind(self, 1, 0, false);
     rlx_vk_bind(self, OUTPUT, 1, true);
     if (has_indices) rlx_vk_bind(self, SECOND_OUTPUT, 2, true);
+    rlx_vk_limit_rounds(self, windows.axes[0].kernel * windows.axes[1].kernel *
+                                  windows.axes[2].kernel * 4);
     rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(y)));
 }

@@ -289,7 +289,7 @@ void rlx_vk_lower_scatter(rlx_vk_lowering *self) {
     const rlx_target_query *query = self->query;
     const rlx_scatter_attrs *attrs = query->attrs;
     const rlx_tensor *x = &query->in[0], *y = &query->out[0];
-    int64_t lines = 1;
+    int64_t lines = 1, count = 1, most;
     begin_copy(self, 3, 3, 0, y->strides, 0, 0, x->strides);
     rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(y)));
     rlx_vk_begin(self, RLX_VK_SCATTER);
@@ -298,6 +298,11 @@ void rlx_vk_lower_scatter(rlx_vk_lowering *self) {
     } else {
         set_scatter_nd(self, &lines);
     }
+    for (int32_t i = 0; i < self->now.words[37]; i++)
+        count *= self->now.words[38 + i];
+    most = rlx_vk_most_rounds(self) /
+           (5 + self->now.words[62] + 2 * self->now.words[37]); /* leaving a loop is one too */
+    if (most > count) most = count;
     rlx_vk_set_base(self, 10, 3, 0);
     rlx_vk_set_base(self, 19, 2, 0);
     rlx_vk_set_base(self, 28, 1, 0);
@@ -306,7 +311,12 @@ void rlx_vk_lower_scatter(rlx_vk_lowering *self) {
     rlx_vk_bind(self, 2, 1, false);
     rlx_vk_bind(self, 3, 2, false);
     rlx_vk_bind(self, OUTPUT, 3, true);
-    rlx_vk_emit(self, rlx_vk_groups(lines));
+    /* Update after update, in as many dispatches as the device's loops need. */
+    for (int64_t at = 0; at < count && self->why == NULL; at += most) {
+        rlx_vk_set(self, 80, at);
+        rlx_vk_set(self, 81, count - at < most ? count : at + most);
+        rlx_vk_emit(self, rlx_vk_groups(lines));
+    }
 }
 
 void rlx_vk_lower_state_write(rlx_vk_lowering *self) {

@@ -68,6 +68,7 @@ void rlx_vk_lower_softmax(rlx_vk_lowering *self) {
     rlx_vk_bind(self, 1, 0, false);
     rlx_vk_bind(self, OUTPUT, 1, true);
     rlx_vk_cover(self, 1);
+    rlx_vk_limit_rounds(self, x->dims[axis] / RLX_VK_LANES * 3 + 100);
     rlx_vk_emit(self, (uint64_t)count_axes(x, mask));
 }
 
@@ -217,6 +218,8 @@ void rlx_vk_lower_reduce(rlx_vk_lowering *self) {
     rlx_vk_bind(self, 1, 0, false);
     rlx_vk_bind(self, OUTPUT, 1, true);
     rlx_vk_cover(self, 1);
+    /* An offset takes a round per axis. */
+    rlx_vk_limit_rounds(self, count_axes(x, ~reduced) / RLX_VK_LANES * 2 * (2 + x->rank) + 100);
     rlx_vk_emit(self, (uint64_t)count_axes(x, reduced));
 }
 
@@ -282,6 +285,7 @@ void rlx_vk_lower_line(rlx_vk_lowering *self) {
     self->now.constants[0] = job.kind;
     self->now.constants[1] = job.flags;
     rlx_vk_bind(self, 1, 0, false);
+    rlx_vk_limit_rounds(self, x->dims[job.axis] * (job.k > 1 ? job.k : 1) + 100);
     rlx_vk_emit(self, rlx_vk_groups(count_axes(x, 1u << job.axis)));
 }
 
@@ -334,6 +338,8 @@ void rlx_vk_lower_attention(rlx_vk_lowering *self) {
     self->now.constants[0] = attrs->causal;
     self->now.constants[1] = has_input(query, 3);
     self->now.constants[2] = (uint32_t)columns;
+    rlx_vk_limit_rounds(self, (k->dims[2] / RLX_VK_LANES + 1) *
+                                  (q->dims[3] + RLX_VK_LANES * columns + 20));
     rlx_vk_emit(self, (uint64_t)(q->dims[0] * q->dims[1] * q->dims[2]));
 }
 

@@ -5,7 +5,7 @@
 // the output to itself and takes its updates one after the other, so that their order is kept.
 // p: step; rank and 8 dims of the lanes; out base, 8 strides; update base, 8 strides; index base, 8 strides
 // (all by lane); rank and 8 dims of the walk over the updates; 8 strides of updates, 8 of indices; k; distance
-// between the k indices; k times (size, stride in the output). K0: rlx_scatter_mode.
+// between the k indices; k times (size, stride in the output); from 80 the first update and the end. K0: rlx_scatter_mode.
 #include "common.glsl"
 IN(2) IN(3)
 OUT(10)
@@ -31,8 +31,7 @@ void main() {
     if (line >= product(2, p[1])) return;
     int to = p[10] + offset(2, 11, p[1], line);
     int update = p[19] + offset(2, 20, p[1], line), first = p[28] + offset(2, 29, p[1], line);
-    int count = product(38, p[37]);
-    for (int u = 0; u < count; u++) {
+    for (int u = p[80]; u < p[81]; u++) {
         int at = first + offset(38, 54, p[37], u), place = to;
         bool inside = true;
         for (int j = 0; j < p[62]; j++) {
