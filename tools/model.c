@@ -7,8 +7,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 bool tool_is_program(const char *path) {
     return rlx_program_probe(path);
@@ -248,8 +251,25 @@ bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
     return true;
 }
 
+/* $XDG_CACHE_HOME/rlx or ~/.cache/rlx, made when it is not there; NULL: there is no place. */
+static const char *cache_folder(void) {
+    static char folder[400];
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    bool has_base = base != NULL && base[0] == '/';
+    if (!has_base && (home == NULL || home[0] != '/')) return NULL;
+    int length = has_base ? snprintf(folder, sizeof folder - 8, "%s", base)
+                          : snprintf(folder, sizeof folder - 8, "%s/.cache", home);
+    if (length <= 0 || (size_t)length >= sizeof folder - 8) return NULL;
+    (void)mkdir(folder, 0700);
+    memcpy(folder + length, "/rlx", 5);
+    return mkdir(folder, 0700) == 0 || access(folder, W_OK) == 0 ? folder : NULL;
+}
+
 rlx_status tool_open_device(const tool_model *model, rlx_device **out_device) {
     rlx_device_options options = {.size = sizeof options, .threads = (uint32_t)model->threads};
+    if (model->device != NULL && strncmp(model->device, "vulkan", 6) == 0) {
+        options.cache_folder = cache_folder();
+    }
     return rlx_device_open(model->device, &options, out_device);
 }
 

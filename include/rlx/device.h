@@ -42,6 +42,9 @@ typedef struct rlx_device_options {
     void *run_parts_user;
     rlx_device_memory memory; /* Vulkan */
     uint32_t flags;           /* RLX_DEVICE_* */
+    /* Vulkan: compiled shaders are kept in a file of this folder, which exists; copied. One that is
+     * broken or of another driver is ignored. NULL: they are not kept. */
+    const char *cache_folder;
 } rlx_device_options;
 
 typedef struct rlx_device_info {

@@ -609,6 +609,35 @@ static void every_module_is_valid_spir_v(void **state) {
     assert_int_equal(shim.wrong_modules, 0);
 }
 
+/* A cache of a broken, a foreign and a good file: never in the way. */
+static void pipelines_are_kept_in_a_file_that_may_be_broken(void **state) {
+    char folder[] = "/tmp/rlx-cache-XXXXXX", command[460];
+    rlx_device_options options = {.size = sizeof options};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    options.cache_folder = folder;
+    for (uint32_t round = 0; round < 4; round++) {
+        decoder d = {0};
+        rlx_binding binding = {"S", 1};
+        rlx_entry_spec entry = {.bindings = &binding, .binding_count = 1};
+        rlx_compile_options how = {.size = sizeof how, .entries = &entry, .entry_count = 1};
+        assert_ok(rlx_device_open(software, &options, &d.device));
+        assert_ok(rlx_session_open(NULL, "../session/graphs/decoder.rlx", &d.session));
+        assert_ok(rlx_session_compile(d.session, d.device, &how, NULL, &d.program));
+        assert_ok(rlx_exec_create(d.program, NULL, &d.exec));
+        assert_ok(decoder_step(&d, d.exec, 0));
+        decoder_close(&d);
+        snprintf(command, sizeof command, "ls %s/vulkan-* >/dev/null 2>&1", folder);
+        assert_int_equal(system(command), 0); /* there is one file, and only one */
+        const char *spoil[] = {"truncate -s 20", "truncate -s 0", "tee", "true"};
+        snprintf(command, sizeof command, "for f in %s/*; do echo 1 | %s \"$f\" >/dev/null; done",
+                 folder, spoil[round]);
+        assert_int_equal(system(command), 0);
+    }
+    snprintf(command, sizeof command, "test $(ls %s | wc -l) = 1 && rm -r %s", folder, folder);
+    assert_int_equal(system(command), 0);
+}
+
 static bool is_whole; /* every call fails once, not a sample */
 
 static void every_call_may_fail(void **state) {
@@ -771,6 +800,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(the_least_limits_of_vulkan_are_enough, begin),
         cmocka_unit_test_setup(an_arena_above_128_mib_works, begin),
         cmocka_unit_test_setup(many_updates_all_arrive, begin),
+        cmocka_unit_test_setup(pipelines_are_kept_in_a_file_that_may_be_broken, begin),
         cmocka_unit_test_setup(every_module_is_valid_spir_v, begin),
         cmocka_unit_test_setup(every_call_may_fail, begin),
         cmocka_unit_test_setup(a_lost_device_is_lost_and_can_be_opened_again, begin),

@@ -198,6 +198,7 @@ static void destroy_handles(rlx_vk_device *self) {
     const rlx_vk_functions *vk = &self->vk;
     VkDevice handle = self->handle;
     (void)vk->DeviceWaitIdle(handle);
+    rlx_vk_cache_save(self);
     for (uint32_t i = 0; i < self->pipelines.count; i++)
         vk->DestroyPipeline(handle, self->pipelines.items[i].handle, NULL);
     rlx_vk_buffer_destroy(self, &self->staging);
@@ -311,12 +312,6 @@ static rlx_status create_queue_objects(rlx_vk_device *self) {
                         "vkAllocateCommandBuffers");
 }
 
-static rlx_status create_cache(rlx_vk_device *self) {
-    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    return rlx_vk_check(self, self->vk.CreatePipelineCache(self->handle, &info, NULL, &self->cache),
-                        "vkCreatePipelineCache");
-}
-
 static rlx_status fill_device(rlx_vk_device *self, uint32_t index,
                               const rlx_device_options *options) {
     VkPhysicalDevice handles[MOST_DEVICES];
@@ -337,7 +332,7 @@ static rlx_status fill_device(rlx_vk_device *self, uint32_t index,
     RLX_TRY(create_device(self, handles[index]));
     RLX_TRY(create_layouts(self));
     RLX_TRY(create_queue_objects(self));
-    RLX_TRY(create_cache(self));
+    RLX_TRY(rlx_vk_cache_create(self, options->cache_folder));
     uint64_t staging = self->policy.block_bytes;
     if (staging > STAGING_BYTES) staging = STAGING_BYTES;
     return rlx_vk_buffer_create(self, RLX_VK_READBACK, staging, &self->staging);

@@ -63,6 +63,7 @@ typedef struct rlx_vk_device {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipelineCache cache;
+    char cache_path[512]; /* "": not kept */
     RLX_VEC(rlx_vk_pipeline) pipelines;
     rlx_vk_weights *weights;
     _Atomic uint32_t is_lost;
@@ -108,7 +109,13 @@ RLX_WARN_UNUSED rlx_status rlx_vk_copy(rlx_vk_device *device, const rlx_vk_buffe
 RLX_WARN_UNUSED rlx_status rlx_vk_fill(rlx_vk_device *device, const rlx_vk_buffer *to,
                                        uint64_t offset, uint64_t bytes, uint32_t word);
 
-/* pipelines.c: made once, kept as long as the device. */
+/* cache.c: what is in the folder's file (NULL: no folder); and back into it, when there is more. */
+RLX_WARN_UNUSED rlx_status rlx_vk_cache_create(rlx_vk_device *device, const char *folder);
+void rlx_vk_cache_save(rlx_vk_device *device);
+
+/* pipelines.c: of the SPIR-V of all shaders. */
+uint64_t rlx_vk_shaders_hash(void);
+/* made once, kept as long as the device. */
 RLX_WARN_UNUSED rlx_status rlx_vk_find_pipeline(rlx_vk_device *device,
                                                 const rlx_vk_dispatch *dispatch,
                                                 const rlx_dtype *dtypes, VkPipeline *out_pipeline);

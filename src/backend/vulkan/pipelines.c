@@ -30,6 +30,13 @@ static uint64_t hash(uint64_t seed, const void *data, size_t bytes) {
     return seed;
 }
 
+uint64_t rlx_vk_shaders_hash(void) {
+    uint64_t value = UINT64_C(14695981039346656037);
+    for (uint32_t i = 0; i < sizeof shaders / sizeof *shaders; i++)
+        value = hash(value, shaders[i].words, shaders[i].count * sizeof(uint32_t));
+    return value;
+}
+
 /* Of what a chain computes; its inputs' dtypes are in the key already. */
 static uint64_t hash_code(const rlx_vk_dispatch *dispatch) {
     uint64_t value = UINT64_C(14695981039346656037);

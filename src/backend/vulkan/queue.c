@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-static const uint64_t wait_ns = UINT64_C(60000000000); /* longer than any submit should take */
+/* Longer than any submit should take; software may share its processors with anybody. */
+static uint64_t wait_ns(const rlx_vk_device *device) {
+    uint64_t minute = UINT64_C(60000000000);
+    return device->caps.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 20 * minute : minute;
+}
 
 rlx_status rlx_vk_check(rlx_vk_device *device, VkResult result, const char *what) {
     if (result == VK_SUCCESS) return RLX_OK;
@@ -55,7 +59,7 @@ rlx_status rlx_vk_wait(rlx_vk_device *device, uint64_t value) {
                                 .pValues = &value};
     VkResult result;
     RLX_TRY(check_alive(device));
-    result = device->vk.WaitSemaphores(device->handle, &info, wait_ns);
+    result = device->vk.WaitSemaphores(device->handle, &info, wait_ns(device));
     /* Whoever fails here destroys what the device may still use: it must be idle before. */
     if (result != VK_SUCCESS) (void)device->vk.DeviceWaitIdle(device->handle);
     return rlx_vk_check(device, result, "vkWaitSemaphores");
