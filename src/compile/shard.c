@@ -120,6 +120,22 @@ static uint64_t bytes_of(const rlx_sharder *self, rlx_value_id value) {
     return rlx_type_bytes(rlx_shard_type(self, value), &bytes) == RLX_OK ? bytes : 0;
 }
 
+/* Some rank computes on zeros: which is no number must not get into a sum, and what faults there
+ * cannot be split. */
+static bool check_filled(rlx_sharder *self, rlx_shard_group *group) {
+    rlx_shard_node labels;
+    for (uint32_t n = 0; n < self->visited_count; n++) {
+        rlx_node_id id = self->visited[n];
+        rlx_value_id y = self->graph->nodes.items[id].outputs[0];
+        if (!rlx_shard_rule(self, id, &labels)) return false;
+        if (rlx_shard_may_fault(self, id, &labels)) {
+            return refuse(self, "divides integers, and parts are filled up with 0", y);
+        }
+        if (rlx_shard_needs_mask(self, id, labels.is_sink)) group->is_masked = true;
+    }
+    return true;
+}
+
 /* Adds up what the group is, once its labels are complete. */
 static bool measure(rlx_sharder *self, rlx_shard_group *group) {
     uint32_t sources = 0;
@@ -150,7 +166,7 @@ static bool measure(rlx_sharder *self, rlx_shard_group *group) {
     if (group->most == group->units) {
         return refuse(self, "has blocks too large to share", self->touched[0]);
     }
-    return true;
+    return !rlx_shard_is_filled(self, group) || check_filled(self, group);
 }
 
 static void forget(rlx_sharder *self) {

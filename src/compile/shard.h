@@ -27,6 +27,7 @@ typedef struct rlx_shard_group {
     int64_t granule;      /* units come in so many at once, but for the last */
     rlx_node_id seed;
     uint32_t sinks;
+    bool is_masked;        /* its sums read zeros beyond this rank's part */
     uint64_t weight_bytes; /* of the split weights, whole */
 } rlx_shard_group;
 
@@ -73,6 +74,14 @@ bool rlx_shard_label_equal(const rlx_shard_label *a, const rlx_shard_label *b);
 RLX_WARN_UNUSED rlx_status rlx_shard_weight(rlx_sharder *self, rlx_value_id weight,
                                             const rlx_shard_label *label,
                                             const rlx_shard_group *group, rlx_value_id *out_value);
+
+/* shard_fill.c: whether some rank's part is smaller than what is planned, and filled up; */
+bool rlx_shard_is_filled(const rlx_sharder *self, const rlx_shard_group *group);
+/* whether a node of such a group may make infinities of zeros, or cannot run on them at all; */
+bool rlx_shard_needs_mask(const rlx_sharder *self, rlx_node_id node, bool is_sink);
+bool rlx_shard_may_fault(const rlx_sharder *self, rlx_node_id node, const rlx_shard_node *labels);
+/* and the zeros that a sum reads beyond this rank's part. `position` is the sink's in its block. */
+RLX_WARN_UNUSED rlx_status rlx_shard_mask(rlx_sharder *self, rlx_node_id sink, uint32_t position);
 
 /* Rewrites the graph by the labels. */
 RLX_WARN_UNUSED rlx_status rlx_shard_apply(rlx_sharder *self);

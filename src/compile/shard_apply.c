@@ -143,7 +143,13 @@ rlx_status rlx_shard_apply(rlx_sharder *self) {
         if (is_sink[n]) RLX_TRY(finish_sink(self, n));
     }
     resize_states(self);
-    return rlx_graph_infer(self->graph);
+    RLX_TRY(rlx_graph_infer(self->graph));
+    /* Masks have the size of a part, which is known only now. */
+    for (uint32_t n = 0; n < self->node_count; n++) {
+        if (!is_sink[n] || !self->groups.items[self->node_group[n]].is_masked) continue;
+        RLX_TRY(rlx_shard_mask(self, n, position_of(self->graph, n)));
+    }
+    return RLX_OK;
 }
 
 static uint64_t bytes_of(const rlx_sharder *self, rlx_value_id value) {

@@ -239,6 +239,60 @@ static void small_and_quantised_weights_are_split_by_whole_blocks(void **state) 
     check_config(&config, 3, 4, 2e-3);
 }
 
+/* x / |x| and log |x| of columns: what fills a part up would be no number and infinite. */
+static rlx_status build_wild(const void *user, rlx_graph **out_graph) {
+    static const char text[] = "rlx 1\n"
+                               "input x : f32[2, 8]\n"
+                               "param a : f32[8, 3] = seeded(1, 0.5)\n"
+                               "param b : f32[3, 8] = seeded(2, 0.5)\n"
+                               "param c : f32[3, 8] = seeded(3, 0.5)\n"
+                               "h = matmul(x, a)\n"
+                               "m = abs(h)\n"
+                               "d = div(h, m)\n"
+                               "l = log(m)\n"
+                               "y = matmul(d, b)\n"
+                               "z = matmul(l, c)\n"
+                               "s = add(y, z)\n"
+                               "output s\n";
+    (void)user;
+    return rlx_graph_parse(NULL, text, sizeof text - 1, out_graph);
+}
+
+static rlx_status run_wild(const void *user, rlx_exec *exec, uint32_t rank, float *out,
+                           uint32_t *out_count) {
+    float x[16];
+    uint64_t count = 0;
+    (void)user, (void)rank;
+    for (int i = 0; i < 16; i++)
+        x[i] = (float)(i % 5) - 1.5f;
+    RLX_TRY(rlx_exec_set_f32(exec, 0, "x", x, 16));
+    RLX_TRY(rlx_exec_run(exec, 0));
+    RLX_TRY(rlx_exec_read_f32(exec, 0, "s", out, RANKED_OUTPUTS, &count));
+    *out_count = (uint32_t)count;
+    return RLX_OK;
+}
+
+static void what_fills_a_part_up_reaches_no_result(void **state) {
+    const ranked_model model = {.build = build_wild, .run = run_wild};
+    ranked_outcome *one = ranked_outcomes(), *many = ranked_outcomes();
+    (void)state;
+    run_ranks(&model, 1, one);
+    assert_int_equal(one->status, RLX_OK);
+    for (uint32_t ranks = 2; ranks <= 5; ranks++) { /* of three columns */
+        run_ranks(&model, ranks, many);
+        for (uint32_t r = 0; r < ranks; r++) {
+            if (many[r].status != RLX_OK) fail_msg("rank %u: %s", r, many[r].text);
+            assert_int_equal(many[r].splits, 1);
+            assert_int_equal(many[r].count, one->count);
+            assert_memory_equal(many[r].out, many[0].out, one->count * sizeof(float));
+            for (uint32_t i = 0; i < one->count; i++)
+                assert_true(fabsf(many[r].out[i] - one->out[i]) <= 1e-4f);
+        }
+    }
+    ranked_free(one);
+    ranked_free(many);
+}
+
 static void random_models_are_split(void **state) {
     (void)state;
     rlx_test_random random = rlx_test_seed(77);
@@ -271,6 +325,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_decoder_with_a_cache_is_split),
         cmocka_unit_test(an_encoder_with_biases_is_split),
         cmocka_unit_test(small_and_quantised_weights_are_split_by_whole_blocks),
+        cmocka_unit_test(what_fills_a_part_up_reaches_no_result),
         cmocka_unit_test(random_models_are_split),
     };
     uses_processes = argc > 1 && strcmp(argv[1], "shm") == 0;
