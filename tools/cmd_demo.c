@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_RESULTS = 16, DEFAULT_TOKENS = 40, RANKS = 2 };
+enum { MOST_RESULTS = 16, DEFAULT_TOKENS = 40, RANKS = 4 };
 
 /* Logits are of unit scale. */
 static const double tolerance = 1e-3;
@@ -80,9 +80,13 @@ static rlx_status add_result(demo_command *command, demo_result **out_result) {
 }
 
 static rlx_status run_ranks(demo_command *command) {
-    demo_result *result = NULL;
-    rlx_status status = add_result(command, &result);
-    return status == RLX_OK ? demo_run_ranks(&command->job, RANKS, result) : status;
+    rlx_status status = RLX_OK;
+    for (uint32_t ranks = 2; status == RLX_OK && ranks <= RANKS; ranks++) {
+        demo_result *result = NULL;
+        status = add_result(command, &result);
+        if (status == RLX_OK) status = demo_run_ranks(&command->job, ranks, result);
+    }
+    return status;
 }
 
 static rlx_status run_one(demo_command *command, const char *device, uint32_t threads) {
@@ -127,8 +131,8 @@ static void print_story(const demo_command *command) {
         putchar('\n');
         return;
     }
-    printf("split over %d ranks, each with its heads, its keys and values and its part of the "
-           "weights:\nthe same bits on every rank (bytes are those of one)\n\n",
+    printf("split over 2 to %d ranks, each with its heads, its keys and values and its part of "
+           "the\nweights: the same bits on every rank (bytes are those of one)\n\n",
            RANKS);
 }
 
