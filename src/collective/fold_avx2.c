@@ -9,33 +9,63 @@
 
 typedef __m256i v_half;
 
-static inline __m128i load_half(const uint16_t *from) {
-    return _mm_loadu_si128((const __m128i *)(const void *)from);
+static inline v_half load_halves(const uint16_t *from) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)from);
 }
 
-static inline __m256 decode_f16(const uint16_t *from) {
-    return _mm256_cvtph_ps(load_half(from));
+static inline __m256 widen_f16(const uint16_t *from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from));
 }
 
-static inline v_half encode_f16(__m256 a, __m256 b) {
+static inline void decode_f16(const uint16_t *from, __m256 *a, __m256 *b, __m256 *c, __m256 *d) {
+    *a = widen_f16(from), *b = widen_f16(from + 8);
+    *c = widen_f16(from + 16), *d = widen_f16(from + 24);
+}
+
+static inline v_half narrow_f16(__m256 a, __m256 b) {
     return _mm256_set_m128i(_mm256_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT),
                             _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
 
-static inline __m256 decode_bf16(const uint16_t *from) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half(from)), 16));
+static inline void encode_f16(__m256 a, __m256 b, __m256 c, __m256 d, v_half *x, v_half *y) {
+    *x = narrow_f16(a, b), *y = narrow_f16(c, d);
 }
 
+/* A bf16 is the upper half of an f32. Those at even places are shifted up, those at odd places are
+ * there already: no element leaves its lane, here and on the way back. */
+static inline __m256 even_bf16(v_half halves) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(halves, 16));
+}
+
+static inline __m256 odd_bf16(v_half halves) {
+    const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
+    return _mm256_castsi256_ps(_mm256_and_si256(halves, upper));
+}
+
+static inline void decode_bf16(const uint16_t *from, __m256 *a, __m256 *b, __m256 *c, __m256 *d) {
+    v_half x = load_halves(from), y = load_halves(from + 16);
+    *a = even_bf16(x), *b = odd_bf16(x);
+    *c = even_bf16(y), *d = odd_bf16(y);
+}
+
+/* To the nearest, even on a tie; the result is in the upper half. */
 static inline __m256i round_bf16(__m256 value) {
     __m256i bits = _mm256_castps_si256(value);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    bits = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    return _mm256_srli_epi32(bits, 16);
+    return _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
 }
 
-static inline v_half encode_bf16(__m256 a, __m256 b) {
-    /* Packing goes by halves of a register: the middle quarters change places. */
-    return _mm256_permute4x64_epi64(_mm256_packus_epi32(round_bf16(a), round_bf16(b)), 0xd8);
+static inline v_half narrow_bf16(__m256 even, __m256 odd) {
+    return _mm256_blend_epi16(_mm256_srli_epi32(round_bf16(even), 16), round_bf16(odd), 0xaa);
+}
+
+static inline void encode_bf16(__m256 a, __m256 b, __m256 c, __m256 d, v_half *x, v_half *y) {
+    *x = narrow_bf16(a, b), *y = narrow_bf16(c, d);
+}
+
+static inline int has_nan(__m256 a, __m256 b, __m256 c, __m256 d) {
+    return _mm256_movemask_ps(
+        _mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q), _mm256_cmp_ps(c, d, _CMP_UNORD_Q)));
 }
 
 static inline __m256 one_nan(__m256 value) {

@@ -216,6 +216,14 @@ static void copy_chunk(rlx_net *self, const course *how, uint64_t index) {
     }
 }
 
+/* What goes back with chunk `index`: chunk 0 is short, and waits for the next one. */
+static range back_of(const course *how, range whole, uint64_t index) {
+    range part = chunk_of(how, whole, index), first = chunk_of(how, whole, 0);
+    if (index == 0 && how->chunk_count > 1) return (range){whole.begin, 0};
+    if (index == 1) part = (range){first.begin, first.bytes + part.bytes};
+    return part;
+}
+
 /* The folded chunk goes to all, and theirs come. Root of a broadcast has everything. */
 static rlx_status begin_back(rlx_net *self, const course *how, uint64_t index) {
     const rlx_collective_call *call = how->call;
@@ -224,8 +232,8 @@ static rlx_status begin_back(rlx_net *self, const course *how, uint64_t index) {
     uint32_t parity = index % 2;
     for (uint32_t step = 1; step < how->n; ++step) {
         uint32_t to = (how->rank + step) % how->n, from = (how->rank + how->n - step) % how->n;
-        range mine = chunk_of(how, part_of(call, how->n, how->rank), index);
-        range theirs = chunk_of(how, part_of(call, how->n, from), index);
+        range mine = back_of(how, part_of(call, how->n, how->rank), index);
+        range theirs = back_of(how, part_of(call, how->n, from), index);
         if (!is_broadcast || how->rank != call->root) {
             RLX_TRY(receive(self, how, output + theirs.begin, theirs.bytes, from, PHASE_BACK,
                             rlx_net_flight(self, RLX_NET_FLIGHT_BACK_IN + parity, from)));
