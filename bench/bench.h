@@ -50,6 +50,8 @@ int rlx_bench_place(FILE *out, bool json);
 /* The shm transport on two processes against plain shared memory, and against Open MPI where it is
  * installed. */
 int rlx_bench_collective(FILE *out, bool json);
+/* One part: signals, copies, small, large, halves, private, idle, crews, network. */
+int rlx_bench_collective_part(FILE *out, bool json, const char *part);
 
 /* A Vulkan device (NULL: the best GPU, else the first one there is): f32 matmul against the naive
  * shader, replay against recording anew, host steps of networks, bytes of a decode step. `decoder`

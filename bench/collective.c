@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx bench collective`: the shm transport on two pinned processes against plain shared memory,
- * and private buffers against Open MPI in processes of its own.
+ * private buffers against Open MPI in processes of its own, and the mpi transport over messages
+ * against the MPI it stands on.
  *
  * The input is written anew before every operation from 64 KiB on, outside the time; what follows
  * an all-reduce reads the whole result, inside it. R = time / limit. */
+#include "collective_twin.h"
 #include "pair.h"
 
 #include <errno.h>
@@ -27,7 +29,8 @@ static const double ping_limit_ns = 150; /* one way; above it the machine is too
 typedef struct bench {
     rlx_bench_report report;
     pair pair;
-    double private_ns[8];
+    uint64_t turns; /* that the twin has had */
+    const char *part;
 } bench;
 
 static void check(pair *self, rlx_status status) {
@@ -124,6 +127,11 @@ static void fill_private(pair *self) {
 
 static void touch_nothing(pair *self) {
     (void)self;
+}
+
+/* All parts, or the one that was asked for. */
+static bool wants(const bench *self, const char *part) {
+    return self->part == NULL || strcmp(self->part, part) == 0;
 }
 
 /* cases ---------------------------------------------------------------------------------------- */
@@ -244,57 +252,67 @@ static void measure_halves(bench *self) {
     self->pair.dtype = RLX_DTYPE_F32;
 }
 
-/* Private buffers; the best times are kept for the comparison with Open MPI. */
+/* Private buffers, in turns with Open MPI in processes of its own. */
 static const uint64_t private_sizes[] = {8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 enum { PRIVATE_SIZES = sizeof private_sizes / sizeof *private_sizes };
 
-static void measure_private(bench *self) {
+/* Rank 1 sleeps while the twin has the processors; rank 0 wakes it by its turn. */
+static void await_turn(pair *self, uint64_t turn) {
+    const struct timespec nap = {.tv_nsec = 500000};
+    while (atomic_load(&self->shared->turn) < turn)
+        nanosleep(&nap, NULL);
+}
+
+/* One size, in turns with the twin (rank 0 has it); the best times and the median of the ratios. */
+static bool compare_size(bench *self, bench_twin *twin, uint64_t bytes, double *out_ratio) {
     const pair_side each = {fill_private, our_private}, whole = {NULL, our_private};
-    for (size_t i = 0; i < PRIVATE_SIZES; ++i) {
-        uint64_t bytes = private_sizes[i];
-        bool is_small = bytes < 64 << 10;
-        self->pair.bytes = bytes;
-        for (uint32_t trial = 0; trial < TRIALS; ++trial) {
-            double ns = pair_time(&self->pair, is_small ? &whole : &each,
-                                  is_small ? SMALL_REPS : reps_for(bytes));
-            if (trial == 0 || ns < self->private_ns[i]) self->private_ns[i] = ns;
-        }
-    }
-}
-
-/* Starts the twin that lies beside this program; NULL where it was not built. */
-static FILE *start_twin(void) {
-    char path[4096], command[4300];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
-    if (length <= 0) return NULL;
-    path[length] = 0;
-    char *slash = strrchr(path, '/');
-    if (slash == NULL || strchr(path, '\'') != NULL) return NULL;
-    memcpy(slash + 1, "rlx-bench-mpi", sizeof "rlx-bench-mpi");
-    if (access(path, X_OK) != 0) return NULL;
-    snprintf(command, sizeof command,
-             "mpirun.openmpi --allow-run-as-root --bind-to core -n 2 '%s' 2>/dev/null", path);
-    return popen(command, "r");
-}
-
-static void compare_private(bench *self) {
-    unsigned long long bytes;
-    double theirs, product = 1;
-    uint32_t count = 0;
+    static rlx_bench_pairs pairs;
+    bool is_small = bytes < 64 << 10, is_well = true;
     char name[80];
-    FILE *twin = start_twin();
-    while (twin != NULL && count < PRIVATE_SIZES &&
-           fscanf(twin, "%llu %lf", &bytes, &theirs) == 2 && bytes == private_sizes[count]) {
-        double ratio = self->private_ns[count] / theirs;
-        rlx_bench_report_row(&self->report,
-                             name_of(name, "all-reduce of private buffers against Open MPI", bytes),
-                             "", self->private_ns[count] * 1e-3, "us", theirs * 1e-3);
-        rlx_bench_report_judge(&self->report, ratio <= 1.05);
-        product *= ratio;
-        count++;
+    self->pair.bytes = bytes;
+    rlx_bench_pairs_begin(&pairs);
+    for (uint32_t trial = 0; trial <= TRIALS; ++trial) {
+        double theirs = self->pair.rank == 0 ? bench_twin_ask(twin, bytes) : 1;
+        if (self->pair.rank == 0) {
+            if (theirs <= 0) is_well = false;
+            atomic_fetch_add(&self->pair.shared->turn, 1);
+        }
+        await_turn(&self->pair, ++self->turns);
+        pair_time(&self->pair, is_small ? &whole : &each, is_small ? 100 : 1); /* awake */
+        double ours = pair_time(&self->pair, is_small ? &whole : &each,
+                                is_small ? SMALL_REPS : reps_for(bytes));
+        if (trial != 0) rlx_bench_pair(&pairs, theirs > 0 ? theirs : 1, ours);
     }
-    if (twin != NULL) pclose(twin);
-    if (count != PRIVATE_SIZES) {
+    if (self->pair.rank != 0) return true;
+    double best = rlx_bench_least(&pairs.ours), least = rlx_bench_least(&pairs.limit);
+    rlx_bench_report_row(&self->report,
+                         name_of(name, "all-reduce of private buffers against Open MPI", bytes), "",
+                         best * 1e-3, "us", least * 1e-3);
+    rlx_bench_report_row(&self->report, name, ", median of pairs",
+                         1.0 / rlx_bench_median(&pairs.ratio), "x", 1.0);
+    rlx_bench_report_judge(&self->report, best / least <= 1.05);
+    *out_ratio = best / least;
+    return is_well;
+}
+
+static void measure_private(bench *self) {
+    bench_twin twin = {0};
+    double product = 1, ratio = 1;
+    bool is_there = self->pair.rank != 0 || bench_twin_start(&twin, "openmpi", "serve", false);
+    if (self->pair.rank == 0) {
+        is_there = is_there && bench_twin_ask(&twin, 8) > 0; /* it has started */
+        atomic_store(&self->pair.shared->has_twin, is_there);
+        atomic_fetch_add(&self->pair.shared->turn, 1);
+    }
+    await_turn(&self->pair, ++self->turns);
+    is_there = atomic_load(&self->pair.shared->has_twin);
+    for (size_t i = 0; is_there && i < PRIVATE_SIZES; ++i) {
+        if (!compare_size(self, &twin, private_sizes[i], &ratio)) self->report.code = 1;
+        product *= ratio;
+    }
+    bench_twin_stop(&twin);
+    if (self->pair.rank != 0) return;
+    if (!is_there) {
         fputs("rlx bench: no comparison with Open MPI: not installed, or it did not run\n", stderr);
         return;
     }
@@ -302,6 +320,28 @@ static void compare_private(bench *self) {
     rlx_bench_report_row(&self->report, "private buffers against Open MPI, geometric mean", "",
                          mean, "x", 1.0);
     rlx_bench_report_judge(&self->report, mean <= 0.9);
+}
+
+/* The mpi transport over messages against the MPI it stands on, both over TCP of this host. */
+static void measure_network(bench *self, const char *kind) {
+    bench_twin twin = {0};
+    unsigned long long bytes;
+    double ours, theirs, median;
+    char what[80], name[80];
+    uint32_t rows = 0;
+    bool is_there = bench_twin_start(&twin, kind, "network", true);
+    snprintf(what, sizeof what, "all-reduce over messages against %s",
+             strcmp(kind, "mpich") == 0 ? "MPICH" : "Open MPI");
+    while (is_there &&
+           fscanf(twin.from, "%llu %lf %lf %lf", &bytes, &ours, &theirs, &median) == 4) {
+        rlx_bench_report_row(&self->report, name_of(name, what, bytes), "", ours * 1e-3, "us",
+                             theirs * 1e-3);
+        rlx_bench_report_row(&self->report, name, ", median of pairs", median, "x", 1.0);
+        rlx_bench_report_judge(&self->report, ours / theirs <= 1.15 && median <= 1.15 * tolerance);
+        rows++;
+    }
+    bench_twin_stop(&twin);
+    if (rows == 0) fprintf(stderr, "rlx bench: no comparison over messages with %s\n", kind);
 }
 
 /* What rank 0 uses of its processor while it waits 300 ms. */
@@ -366,13 +406,16 @@ static void measure_pair(bench *self) {
         rlx_bench_report_row(&self->report, "limit: a cache line, one way", "", one_way * 1e-3,
                              "us", 0);
     }
-    measure_signals(self);
-    measure_copies(self);
-    measure_small(self);
-    measure_large(self);
-    measure_halves(self);
-    measure_private(self);
-    measure_idle(self);
+    static const struct {
+        const char *name;
+        void (*measure)(bench *self);
+    } parts[] = {{"signals", measure_signals}, {"copies", measure_copies},
+                 {"small", measure_small},     {"large", measure_large},
+                 {"halves", measure_halves},   {"private", measure_private},
+                 {"idle", measure_idle}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+        if (wants(self, parts[i].name)) parts[i].measure(self);
+    }
 }
 
 /* Ranks that do nothing but meet: `rounds` barriers after the heap is there. ns from the first fork
@@ -462,8 +505,9 @@ static bool run_pair(bench *self) {
     return is_ready && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-int rlx_bench_collective(FILE *out, bool json) {
+int rlx_bench_collective_part(FILE *out, bool json, const char *part) {
     static bench self;
+    self.part = part;
     self.report = rlx_bench_report_begin(out, json, 2);
     self.pair.shared = mmap(NULL, sizeof *self.pair.shared, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -473,9 +517,16 @@ int rlx_bench_collective(FILE *out, bool json) {
     }
     bool is_done = run_pair(&self);
     if (is_done) {
-        measure_crews(&self);
-        compare_private(&self);
+        if (wants(&self, "crews")) measure_crews(&self);
+        if (wants(&self, "network")) {
+            measure_network(&self, "openmpi");
+            measure_network(&self, "mpich");
+        }
     }
     munmap(self.pair.shared, sizeof *self.pair.shared);
     return is_done ? self.report.code : 1;
+}
+
+int rlx_bench_collective(FILE *out, bool json) {
+    return rlx_bench_collective_part(out, json, NULL);
 }

@@ -10,6 +10,7 @@
 #include <rlx/collective.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 enum { PAIR_REPS = 64, PAIR_BYTES = 64 << 20, PAIR_SLOT_BYTES = 2048 };
 
@@ -26,6 +27,8 @@ typedef struct pair_shared {
     pair_slot slots[2][2];
     double times[2][PAIR_REPS]; /* ns per rank and repetition */
     _Atomic uint32_t failed;
+    _Atomic uint64_t turn; /* how often rank 0 has let rank 1 go on after the twin */
+    _Atomic bool has_twin;
     _Alignas(4096) uint8_t heaps[2][2 * (size_t)PAIR_BYTES];
 } pair_shared;
 

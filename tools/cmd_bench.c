@@ -173,7 +173,9 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  rows     softmax, norms, reductions, pools, moves against copying\n"
         "  elementwise  chains and single ops against copying\n"
         "  attention  prefill and decode against arithmetic and memory\n"
-        "  collective  ranks on two processors against plain shared memory\n"
+        "  collective  ranks on two processors against plain shared memory, and against MPI; one\n"
+        "           part alone: collective:small (signals, copies, large, halves, private, idle,\n"
+        "           crews, network)\n"
         "  matmul   products against arithmetic and memory\n"
         "  vulkan   shaders, replay and host steps of a Vulkan device (--device)",
         options,
@@ -189,6 +191,11 @@ int rlx_cmd_bench(int argc, char **argv) {
     for (int i = 0; i < TOPIC_COUNT; i++) {
         if (strcmp(subject, topics[i].name) != 0) continue;
         return topics[i].run(stdout, command.common.json) == 0 ? TOOL_OK : TOOL_FAILED;
+    }
+    if (strncmp(subject, "collective:", 11) == 0) {
+        return rlx_bench_collective_part(stdout, command.common.json, subject + 11) == 0
+                   ? TOOL_OK
+                   : TOOL_FAILED;
     }
     command.model.path = subject;
     return bench_file(&command);

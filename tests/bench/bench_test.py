@@ -38,6 +38,25 @@ class Memory(unittest.TestCase):
                          [row["name"] for row in rows_of_json(lines)])
 
 
+class Collective(unittest.TestCase):
+    """That it measures and judges; how fast this machine is, is no test's matter."""
+
+    def rows(self, part):
+        code, out, err = run("bench", "collective:" + part, "--json")
+        if "needs two processors" in err:
+            self.skipTest(err)
+        self.assertIn(code, (0, 1), err)
+        return {row["name"].replace(" (not judged)", ""): row for row in rows_of_json(out)}
+
+    def test_small_calls_have_a_limit_of_the_same_run(self):
+        rows = self.rows("small")
+        for name in ("all-reduce, 8 B", "all-reduce, 1 KiB"):
+            self.assertGreater(rows[name]["limit"], 0)
+            self.assertGreater(rows[name]["value"], 0)
+            self.assertIn(name + ", median of pairs", rows)
+        self.assertIn("limit: a cache line, one way", rows)
+
+
 class File(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives back to back, of random kind, size and place, with random delays, on 2 to 16 ranks,
- * each against the reference. `stress_test N` does N in all, half on threads, half on processes. */
+ * each against the reference. `stress_test N [SEED]` does N in all, half on threads, half on
+ * processes.
+ */
 #include "ranks.h"
 
 #include "support/support.h"
@@ -11,7 +13,7 @@
 
 static uint64_t total_count = 10000;
 static uint64_t round_count; /* of the crew */
-static uint64_t crew_seed;
+static uint64_t crew_seed, first_seed;
 
 /* Most are small; some take every way through. */
 static uint64_t pick_count(rlx_test_random *random, uint32_t ranks) {
@@ -51,7 +53,7 @@ static void run_all(void (*run)(rank_body body, uint32_t count, uint64_t heap_by
         uint32_t ranks, per_mille;
     } crews[] = {{2, 200}, {3, 150}, {4, 100}, {7, 35}, {16, 15}};
     for (size_t i = 0; i < sizeof crews / sizeof *crews; ++i) {
-        crew_seed = 77 * (i + 1);
+        crew_seed = first_seed + 77 * (i + 1);
         round_count = total_count * crews[i].per_mille / 1000;
         run(collectives_back_to_back, crews[i].ranks, TRANSPORT_HEAP_BYTES);
     }
@@ -73,5 +75,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(processes_never_mix_two_calls),
     };
     if (argc > 1) total_count = strtoull(argv[1], NULL, 10);
+    if (argc > 2) first_seed = strtoull(argv[2], NULL, 10);
     return cmocka_run_group_tests_name("stress", tests, NULL, NULL);
 }

@@ -51,6 +51,13 @@ class Ranks(tool.ToolTest):
         self.assertEqual(self.outputs("one"), self.outputs("many"))
         self.rlx("run", "p.0", code=1, says="is a program for 2 ranks, and there is 1")
 
+    def test_a_device_with_memory_of_its_own_is_refused(self):
+        if not any(line.startswith("vulkan:0") and "not available" not in line
+                   for line in self.rlx("devices").splitlines()):
+            self.skipTest("no Vulkan driver")
+        self.rlx("run", self.write("m.rlx", MLP), "--ranks", "2", "--device", "vulkan:0", code=3,
+                 says=["several ranks keep state and scratch in their heap", "'vulkan:0' has its own"])
+
     def mpirun(self, kind, *arguments):
         """Runs the command as two ranks of an MPI; None where it is not installed."""
         launcher = shutil.which("mpirun." + kind)
