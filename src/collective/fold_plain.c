@@ -44,15 +44,16 @@ static inline v_half narrow_bf16(plain_f32 a, plain_f32 b) {
     return half;
 }
 
-#define CODE(type)                                                                       \
-    static inline void decode_##type(const uint16_t *from, plain_f32 *a, plain_f32 *b,   \
-                                     plain_f32 *c, plain_f32 *d) {                       \
-        *a = widen_##type(from), *b = widen_##type(from + 4);                            \
-        *c = widen_##type(from + 8), *d = widen_##type(from + 12);                       \
-    }                                                                                    \
-    static inline void encode_##type(plain_f32 a, plain_f32 b, plain_f32 c, plain_f32 d, \
-                                     v_half *x, v_half *y) {                             \
-        *x = narrow_##type(a, b), *y = narrow_##type(c, d);                              \
+/* Not inlined: eight loops use each. */
+#define CODE(type)                                                                             \
+    static __attribute__((noinline)) void decode_##type(                                       \
+        const uint16_t *from, plain_f32 *a, plain_f32 *b, plain_f32 *c, plain_f32 *d) {        \
+        *a = widen_##type(from), *b = widen_##type(from + 4);                                  \
+        *c = widen_##type(from + 8), *d = widen_##type(from + 12);                             \
+    }                                                                                          \
+    static __attribute__((noinline)) void encode_##type(plain_f32 a, plain_f32 b, plain_f32 c, \
+                                                        plain_f32 d, v_half *x, v_half *y) {   \
+        *x = narrow_##type(a, b), *y = narrow_##type(c, d);                                    \
     }
 CODE(f16)
 CODE(bf16)
