@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double tolerance = 1.25;
 enum { UNIT = 512, MIB = 1 << 20, BUFFER = 192 * MIB };
 
 typedef struct elementwise_case {
@@ -55,9 +54,7 @@ static const elementwise_case cases[] = {
 enum { CASES = sizeof cases / sizeof *cases, ADD = 0, CHAIN = 1 };
 
 typedef struct bench {
-    FILE *out;
-    bool json, is_judged;
-    int code;
+    rlx_bench_report report;
     const probe_kernels *kernels;
     uint8_t *from, *to; /* what the limit copies */
     size_t copied;      /* bytes */
@@ -89,36 +86,27 @@ static bool measure_limit(bench *self, uint32_t threads, double *out_rate) {
     return true;
 }
 
-static void print(bench *self, const char *name, uint32_t threads, double value, const char *unit,
-                  double limit, bool has_bar) {
-    char text[128];
-    snprintf(text, sizeof text, "%s, %u %s%s", name, threads, threads == 1 ? "thread" : "threads",
-             has_bar && !self->is_judged ? " (not judged)" : "");
-    rlx_bench_row(self->out, self->json, text, value, unit, limit);
+static void print(bench *self, const char *what, uint32_t threads, const rlx_bench_pairs *pairs,
+                  double bytes, double bar) {
+    char name[128];
+    snprintf(name, sizeof name, "%s, %u %s", what, threads, threads == 1 ? "thread" : "threads");
+    /* Bars are of all threads: one cannot compute a chain as fast as it copies. */
+    rlx_bench_report_pairs(&self->report, name, pairs, bytes, "GB/s", threads > 1 ? bar : 0);
 }
 
 static bool measure_case(bench *self, const elementwise_case *row, uint32_t threads, ready *model) {
-    static rlx_bench_figures limit, ours, ratio;
-    char name[128];
-    /* Bars are of all threads: one cannot compute a chain as fast as it copies. */
-    bool has_bar = row->bar > 0 && threads > 1;
+    static rlx_bench_pairs pairs;
+    double rate = 0;
     self->copied = (size_t)row->moved_mib * MIB / 2;
-    limit.count = ours.count = ratio.count = RLX_BENCH_TRIALS;
+    rlx_bench_pairs_begin(&pairs);
     if (ready_run(model) < 0) return false; /* warms up */
     for (uint32_t i = 0; i < RLX_BENCH_TRIALS; i++) {
-        if (!measure_limit(self, threads, &limit.items[i])) return false;
+        if (!measure_limit(self, threads, &rate)) return false;
         double time = ready_run(model);
         if (time < 0) return false;
-        ours.items[i] = (double)self->copied * 1e9 / time;
-        ratio.items[i] = ours.items[i] / limit.items[i];
+        rlx_bench_pair(&pairs, (double)self->copied * 1e9 / rate, time);
     }
-    double best = rlx_bench_most(&ours), most = rlx_bench_most(&limit);
-    double median = rlx_bench_median(&ratio);
-    print(self, row->name, threads, best * 1e-9, "GB/s", most * 1e-9, has_bar);
-    snprintf(name, sizeof name, "%s, median of pairs", row->name);
-    print(self, name, threads, median, "of 1", 1.0, has_bar);
-    if (has_bar && self->is_judged && (best < row->bar * most || median * tolerance < row->bar))
-        self->code = 1;
+    print(self, row->name, threads, &pairs, (double)self->copied, row->bar);
     return true;
 }
 
@@ -130,25 +118,17 @@ static bool bench_case(bench *self, const elementwise_case *row, uint32_t thread
     return is_done;
 }
 
-/* How long the chain takes in times of the add. */
+/* The add is the limit: the chain may take 1.15 times as long. */
 static bool measure_pair(bench *self, uint32_t threads, ready *add, ready *chain) {
-    static rlx_bench_figures adds, chains, ratio;
-    const double bar = 1.15;
-    adds.count = chains.count = ratio.count = RLX_BENCH_TRIALS;
+    static rlx_bench_pairs pairs;
+    rlx_bench_pairs_begin(&pairs);
     if (ready_run(add) < 0 || ready_run(chain) < 0) return false;
     for (uint32_t i = 0; i < RLX_BENCH_TRIALS; i++) {
-        adds.items[i] = ready_run(add);
-        chains.items[i] = ready_run(chain);
-        if (adds.items[i] < 0 || chains.items[i] < 0) return false;
-        ratio.items[i] = chains.items[i] / adds.items[i];
+        double limit = ready_run(add), ours = ready_run(chain);
+        if (limit < 0 || ours < 0) return false;
+        rlx_bench_pair(&pairs, limit, ours);
     }
-    double best = rlx_bench_least(&chains) / rlx_bench_least(&adds);
-    double median = rlx_bench_median(&ratio);
-    bool has_bar = threads > 1;
-    print(self, "chain of six, times of one add", threads, best, "times", bar, has_bar);
-    print(self, "chain of six, times of one add, median of pairs", threads, median, "times", bar,
-          has_bar);
-    if (has_bar && self->is_judged && (best > bar || median > bar * tolerance)) self->code = 1;
+    print(self, "one add over a chain of six", threads, &pairs, 0, 1 / 1.15);
     return true;
 }
 
@@ -163,16 +143,12 @@ static bool bench_pair(bench *self, uint32_t threads) {
 }
 
 int rlx_bench_elementwise(FILE *out, bool json) {
-    bench self = {.out = out, .json = json, .kernels = probe_best()};
     uint32_t threads = rlx_bench_threads();
-    double busy = rlx_bench_busy(threads);
-    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT;
+    bench self = {.report = rlx_bench_report_begin(out, json, threads), .kernels = probe_best()};
     self.from = aligned_alloc(4096, BUFFER / 2);
     self.to = aligned_alloc(4096, BUFFER / 2);
     bool is_done = self.from != NULL && self.to != NULL;
     if (is_done) memset(self.from, 1, BUFFER / 2), memset(self.to, 1, BUFFER / 2);
-    rlx_bench_head(out, json);
-    rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
     for (uint32_t i = 0; i < CASES && is_done; i++) {
         is_done = bench_case(&self, &cases[i], 1);
         if (threads > 1) is_done = is_done && bench_case(&self, &cases[i], threads);
@@ -180,5 +156,5 @@ int rlx_bench_elementwise(FILE *out, bool json) {
     if (is_done) is_done = bench_pair(&self, threads);
     free(self.from);
     free(self.to);
-    return is_done ? self.code : 1;
+    return is_done ? self.report.code : 1;
 }

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static const double tolerance = 1.25;
-
 typedef struct row_case {
     const char *name;
     const char *text;  /* the graph; inputs x and, of gathers, index */
@@ -49,9 +47,7 @@ static const row_case cases[] = {
 enum { CASE_COUNT = sizeof cases / sizeof *cases };
 
 typedef struct bench {
-    FILE *out;
-    bool json, is_judged;
-    int code;
+    rlx_bench_report report;
     const probe_kernels *kernels;
     uint8_t *from, *to; /* what the limit copies */
     size_t bytes;       /* of each */
@@ -146,34 +142,21 @@ static rlx_status prepare(bench *self, const row_case *row, rlx_exec *exec) {
     return self->copied <= self->bytes ? RLX_OK : RLX_OUT_OF_BOUNDS;
 }
 
-static void print(bench *self, const row_case *row, uint32_t threads, const double *best,
-                  const double *median) {
-    char name[128];
-    const char *judged = row->bar > 0 && !self->is_judged ? " (not judged)" : "";
-    snprintf(name, sizeof name, "%s, %u %s%s", row->name, threads,
-             threads == 1 ? "thread" : "threads", judged);
-    rlx_bench_row(self->out, self->json, name, best[1] * 1e-9, "GB/s", best[0] * 1e-9);
-    snprintf(name, sizeof name, "%s, %u %s, median of pairs%s", row->name, threads,
-             threads == 1 ? "thread" : "threads", judged);
-    rlx_bench_row(self->out, self->json, name, *median, "of 1", 1.0);
-    if (self->is_judged && (best[1] < row->bar * best[0] || *median * tolerance < row->bar))
-        self->code = 1;
-}
-
 static bool measure(bench *self, const row_case *row, uint32_t threads, rlx_exec *exec) {
-    static rlx_bench_figures limit, ours, ratio;
-    limit.count = ours.count = ratio.count = RLX_BENCH_TRIALS;
+    static rlx_bench_pairs pairs;
+    char name[128];
+    double bytes = (double)self->copied, rate = 0;
+    rlx_bench_pairs_begin(&pairs);
     if (!check(row->name, rlx_exec_run(exec, 0))) return false; /* warms up */
     for (uint32_t i = 0; i < RLX_BENCH_TRIALS; i++) {
-        if (!measure_limit(self, threads, &limit.items[i])) return false;
+        if (!measure_limit(self, threads, &rate)) return false;
         uint64_t start = rlx_bench_now_ns();
         if (!check(row->name, rlx_exec_run(exec, 0))) return false;
-        ours.items[i] = (double)self->copied * 1e9 / (double)(rlx_bench_now_ns() - start + 1);
-        ratio.items[i] = ours.items[i] / limit.items[i];
+        rlx_bench_pair(&pairs, bytes * 1e9 / rate, (double)(rlx_bench_now_ns() - start + 1));
     }
-    double best[] = {rlx_bench_most(&limit), rlx_bench_most(&ours)};
-    double median = rlx_bench_median(&ratio);
-    print(self, row, threads, best, &median);
+    snprintf(name, sizeof name, "%s, %u %s", row->name, threads,
+             threads == 1 ? "thread" : "threads");
+    rlx_bench_report_pairs(&self->report, name, &pairs, bytes, "GB/s", row->bar);
     return true;
 }
 
@@ -216,20 +199,18 @@ static uint8_t *map_buffer(size_t bytes) {
 }
 
 int rlx_bench_rows(FILE *out, bool json) {
-    bench self = {.out = out, .json = json, .kernels = probe_best(), .bytes = (size_t)96 << 20};
     uint32_t threads = rlx_bench_threads();
-    double busy = rlx_bench_busy(threads);
-    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT;
+    bench self = {.report = rlx_bench_report_begin(out, json, threads),
+                  .kernels = probe_best(),
+                  .bytes = (size_t)96 << 20};
     self.from = map_buffer(self.bytes);
     self.to = map_buffer(self.bytes);
     bool is_done = self.from != NULL && self.to != NULL;
-    rlx_bench_head(out, json);
-    rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
     for (uint32_t i = 0; i < CASE_COUNT && is_done; i++) {
         is_done = bench_case(&self, &cases[i], 1);
         if (threads > 1) is_done = is_done && bench_case(&self, &cases[i], threads);
     }
     if (self.from != NULL) munmap(self.from, self.bytes);
     if (self.to != NULL) munmap(self.to, self.bytes);
-    return is_done ? self.code : 1;
+    return is_done ? self.report.code : 1;
 }

@@ -21,21 +21,13 @@ enum {
 };
 static const double tolerance = 1.25;
 
-typedef struct bench {
-    FILE *out;
-    bool json, is_judged;
-    int code;
-} bench;
-
 /* Costs: the best and (within the tolerance) the median stay below the limit. */
-static void print_cost(bench *self, const char *name, const rlx_bench_figures *us, double limit) {
-    char full[160];
+static void print_cost(rlx_bench_report *self, const char *name, const rlx_bench_figures *us,
+                       double limit) {
     double best = rlx_bench_least(us), median = rlx_bench_median(us);
-    snprintf(full, sizeof full, "%s%s", name, self->is_judged ? "" : " (not judged)");
-    rlx_bench_row(self->out, self->json, full, best, "us", limit);
-    snprintf(full, sizeof full, "%s, median%s", name, self->is_judged ? "" : " (not judged)");
-    rlx_bench_row(self->out, self->json, full, median, "us", limit * tolerance);
-    if (self->is_judged && (best > limit || median > limit * tolerance)) self->code = 1;
+    rlx_bench_report_row(self, name, "", best, "us", limit);
+    rlx_bench_report_row(self, name, ", median", median, "us", limit * tolerance);
+    rlx_bench_report_judge(self, best <= limit && median <= limit * tolerance);
 }
 
 /* A chain of `steps` equal nodes. The text is the caller's to free. */
@@ -68,7 +60,7 @@ static double best_of(ready *self, uint32_t runs, uint32_t steps) {
     return best * 1e-3 / steps;
 }
 
-static bool measure_tiny(bench *self, ready *one, ready *two) {
+static bool measure_tiny(rlx_bench_report *self, ready *one, ready *two) {
     rlx_bench_figures alone = {.count = 0}, unshared = {.count = 0};
     for (uint32_t trial = 0; trial < RLX_BENCH_TRIALS; trial++) {
         double a = best_of(one, TINY_RUNS, TINY_STEPS), b = best_of(two, TINY_RUNS, TINY_STEPS);
@@ -81,7 +73,7 @@ static bool measure_tiny(bench *self, ready *one, ready *two) {
     return true;
 }
 
-static bool measure_shared(bench *self, ready *one, ready *two) {
+static bool measure_shared(rlx_bench_report *self, ready *one, ready *two) {
     rlx_bench_figures over = {.count = 0}, whole = {.count = 0};
     for (uint32_t trial = 0; trial < RLX_BENCH_TRIALS; trial++) {
         double a = best_of(one, 5, SHARED_STEPS), b = best_of(two, 5, SHARED_STEPS);
@@ -113,41 +105,36 @@ static double rate_of(ready *self) {
     return (double)runs * 1e9 / (double)(now - start);
 }
 
-static bool crowd_trials(ready *one, ready *two, rlx_bench_figures *a, rlx_bench_figures *b,
-                         rlx_bench_figures *pairs) {
+/* Seconds per run, of one thread and of two. */
+static bool crowd_trials(ready *one, ready *two, rlx_bench_pairs *pairs) {
     for (uint32_t trial = 0; trial < CROWD_TRIALS; trial++) {
         double x = rate_of(one), y = rate_of(two);
-        if (x < 0 || y < 0) return false;
-        a->items[a->count++] = x;
-        b->items[b->count++] = y;
-        pairs->items[pairs->count++] = y / x;
+        if (x <= 0 || y <= 0) return false;
+        rlx_bench_pair(pairs, 1 / x, 1 / y);
     }
     return true;
 }
 
-static bool measure_crowded(bench *self, ready *one, ready *two, const char *what) {
-    rlx_bench_figures a = {.count = 0}, b = {.count = 0}, pairs = {.count = 0};
+static bool measure_crowded(rlx_bench_report *self, ready *one, ready *two, const char *what) {
+    static rlx_bench_pairs pairs;
     _Atomic int stop = 0;
     pthread_t loop;
     char name[160];
+    rlx_bench_pairs_begin(&pairs);
     if (pthread_create(&loop, NULL, be_busy, &stop) != 0) return false;
-    bool is_done = crowd_trials(one, two, &a, &b, &pairs);
+    bool is_done = crowd_trials(one, two, &pairs);
     atomic_store(&stop, 1);
     pthread_join(loop, NULL);
     if (!is_done) return false;
-    double best = rlx_bench_most(&b) / rlx_bench_most(&a), median = rlx_bench_median(&pairs);
-    const char *judged = self->is_judged ? "" : " (not judged)";
-    snprintf(name, sizeof name, "beside a busy loop, 2 threads : 1, %s%s", what, judged);
-    rlx_bench_row(self->out, self->json, name, best, "ratio", 0.9);
-    snprintf(name, sizeof name, "beside a busy loop, 2 threads : 1, %s, median%s", what, judged);
-    rlx_bench_row(self->out, self->json, name, median, "ratio", 0.9 / tolerance);
-    if (self->is_judged && (best < 0.9 || median * tolerance < 0.9)) self->code = 1;
+    snprintf(name, sizeof name, "beside a busy loop, 2 threads : 1, %s", what);
+    rlx_bench_report_pairs(self, name, &pairs, 0, "", 0.9);
     return true;
 }
 
 /* A pair of the same chain for one thread and for two. */
-static bool with_pair(bench *self, const char *shape, uint32_t steps,
-                      bool (*measure)(bench *self, ready *one, ready *two, const char *what),
+static bool with_pair(rlx_bench_report *self, const char *shape, uint32_t steps,
+                      bool (*measure)(rlx_bench_report *self, ready *one, ready *two,
+                                      const char *what),
                       const char *what) {
     ready one = {0}, two = {0};
     bool is_done = make_chain(&one, shape, steps, 1) && make_chain(&two, shape, steps, 2) &&
@@ -158,25 +145,19 @@ static bool with_pair(bench *self, const char *shape, uint32_t steps,
     return is_done;
 }
 
-static bool tiny(bench *self, ready *one, ready *two, const char *what) {
+static bool tiny(rlx_bench_report *self, ready *one, ready *two, const char *what) {
     (void)what;
     return measure_tiny(self, one, two);
 }
 
-static bool shared(bench *self, ready *one, ready *two, const char *what) {
+static bool shared(rlx_bench_report *self, ready *one, ready *two, const char *what) {
     (void)what;
     return measure_shared(self, one, two);
 }
 
 int rlx_bench_steps(FILE *out, bool json) {
-    bench self = {.out = out, .json = json};
+    rlx_bench_report self = rlx_bench_report_begin(out, json, 2);
     char shape[32];
-    double busy = rlx_bench_busy(rlx_bench_threads());
-    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT && rlx_bench_threads() > 1;
-    if (!self.is_judged) fprintf(stderr, "rlx bench: needs two processors of its own to judge\n");
-    rlx_bench_head(out, json);
-    rlx_bench_row(out, json, "busy: processor time not to be had", 100 * busy, "%",
-                  100 * RLX_BENCH_BUSY_LIMIT);
     snprintf(shape, sizeof shape, "[%d]", SHARED_ELEMENTS);
     bool is_done = with_pair(&self, "[8]", TINY_STEPS, tiny, NULL) &&
                    with_pair(&self, shape, SHARED_STEPS, shared, NULL) &&
