@@ -13,13 +13,13 @@ static rlx_status check_graph(const rlx_graph *graph, const rlx_allocator *alloc
     return rlx_check_states(graph, allocator);
 }
 
-/* Lowers with one node order, with concats in place or not. */
+/* Lowers with one node order, with concats in place or not, in memory of its own. */
 static rlx_status lower_once(rlx_pass_context *context, const rlx_node_id *order, uint32_t count,
-                             bool concat_in_place, rlx_lowered *out_lowered) {
+                             bool concat_in_place, rlx_scratch *memory, rlx_lowered *out_lowered) {
     rlx_lowered lowered = {.graph = context->graph,
                            .target = context->target,
                            .options = context->options,
-                           .scratch = context->scratch,
+                           .scratch = memory,
                            .concat_in_place = concat_in_place};
     rlx_status status = rlx_lower_linearise(&lowered, order, count);
     if (status == RLX_OK) status = rlx_lower_choose(&lowered);
@@ -34,8 +34,15 @@ static rlx_status lower_once(rlx_pass_context *context, const rlx_node_id *order
     return RLX_OK;
 }
 
-/* Tries the node orders, each with and without concat in place, and keeps the lowest bound. */
-static rlx_status lower_best(rlx_pass_context *context, rlx_lowered *out_best) {
+static void forget(rlx_lowered *lowered) {
+    rlx_lower_free(lowered);
+    if (lowered->scratch != NULL) rlx_scratch_reset(lowered->scratch);
+}
+
+/* Tries the node orders, each with and without concat in place, and keeps the lowest bound. The
+ * best so far is in one of the two memories, the next try in the other. */
+static rlx_status lower_best(rlx_pass_context *context, rlx_scratch memories[2],
+                             rlx_lowered *out_best) {
     rlx_lowered best = {0};
     rlx_node_id *order = NULL;
     bool exists = true;
@@ -47,10 +54,11 @@ static rlx_status lower_best(rlx_pass_context *context, rlx_lowered *out_best) {
         for (uint32_t in_place = 0; status == RLX_OK && exists && in_place < 2; in_place++) {
             rlx_lowered tried;
             if (in_place == 1 && !rlx_pass_is_on(context->options, "concat_in_place")) break;
-            status = lower_once(context, order, count, in_place == 1, &tried);
+            rlx_scratch *memory = &memories[best.scratch == &memories[0]];
+            status = lower_once(context, order, count, in_place == 1, memory, &tried);
             if (status != RLX_OK) break;
             bool is_better = best.graph == NULL || tried.lower_bound < best.lower_bound;
-            rlx_lower_free(is_better ? &best : &tried);
+            forget(is_better ? &best : &tried);
             if (is_better) best = tried;
         }
     }
@@ -85,11 +93,14 @@ static rlx_status compile_entry(const rlx_graph_maker *maker, const rlx_target *
     rlx_lowered lowered = {0};
     RLX_TRY(make_graph(maker, entry, allocator, &copy));
     rlx_scratch scratch = {.allocator = allocator};
+    rlx_scratch memories[2] = {{.allocator = allocator}, {.allocator = allocator}};
     rlx_pass_context context = {copy, target, options, entry, &scratch, plan};
     rlx_status status = rlx_run_passes(&context);
-    if (status == RLX_OK) status = lower_best(&context, &lowered);
+    if (status == RLX_OK) status = lower_best(&context, memories, &lowered);
     if (status == RLX_OK) status = rlx_emit_entry(emitter, &lowered, entry);
     rlx_lower_free(&lowered);
+    rlx_scratch_reset(&memories[0]);
+    rlx_scratch_reset(&memories[1]);
     rlx_scratch_reset(&scratch);
     rlx_graph_destroy(copy);
     return status;

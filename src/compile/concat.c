@@ -66,7 +66,7 @@ static rlx_status grow_planned(planner *plan) {
     rlx_storage *grown = NULL;
     uint32_t count = plan->self->graph->values.count;
     if (count <= plan->planned_count) return RLX_OK;
-    count += count / 2 + 16;
+    count += plan->planned_count == 0 ? 64 : count / 4; /* copies are few */
     RLX_TRY(rlx_scratch_array(plan->self->scratch, count, sizeof *grown, (void **)&grown));
     if (plan->planned_count != 0) memcpy(grown, plan->planned, plan->planned_count * sizeof *grown);
     for (uint32_t i = plan->planned_count; i < count; i++)
