@@ -15,8 +15,10 @@
  * when its share of time is used up, so a worker that has run for a while leaves the job between
  * two chunks, lets others run, and comes back with a fresh share; nobody waits for it meanwhile.
  * When the others took their time, when a worker finds itself on the caller's processor, and when
- * one that let the caller wait was put aside all the same, the caller works alone for a while,
- * twice as long each time that it happens again. Who does the work changes no bit. */
+ * one that let the caller wait was put aside all the same, the caller works alone for a while: a
+ * few times as long as that cost (a housekeeper takes microseconds, somebody who computes takes
+ * milliseconds), and twice as long each time that it happens again. Who does the work changes no
+ * bit. */
 #include "backend/cpu/pool.h"
 
 #include "base/thread.h"
@@ -25,10 +27,11 @@
 
 enum {
     SPIN_NS = 20000,           /* how long a thread looks out before it sleeps */
-    ALONE_LEAST_NS = 2000000,  /* how long the caller works alone after the first crowding */
+    ALONE_TIMES = 2,           /* how long the caller works alone after crowding: times its cost */
     ALONE_MOST_NS = 128000000, /* and at most */
     FRESH_NS = 700000,         /* how long a worker works before it lets others run */
     CROWDED_NS = 200000,       /* and how long they may take before that means something */
+    BESIDE_NS = 500000,        /* what a worker on the caller's processor costs, about */
     SPINS_PER_LOOK = 32,       /* pauses between two looks at the clock */
     CHUNKS = 64,               /* of a large job, about */
     LEAST_CHUNK_COST = 8192,   /* elementary operations that make a chunk at least */
@@ -71,7 +74,7 @@ struct rlx_pool {
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
     _Atomic int caller_cpu;   /* where the caller was when the job began */
-    _Atomic uint32_t crowded; /* somebody else wants a worker's processor */
+    _Atomic uint64_t crowded; /* somebody else wants a processor: what that cost, in ns; 0: no */
 };
 
 /* True on a thread that is running chunks of some pool. */
@@ -142,12 +145,18 @@ static bool join(rlx_pool *pool) {
     return false;
 }
 
+/* Two that happen at once need not add up. */
+static void note_crowding(rlx_pool *pool, uint64_t cost_ns) {
+    if (cost_ns > atomic_load_explicit(&pool->crowded, memory_order_relaxed))
+        atomic_store_explicit(&pool->crowded, cost_ns, memory_order_relaxed);
+}
+
 static void leave(worker_state *self) {
     rlx_pool *pool = self->pool;
     uint32_t before;
     if ((atomic_load_explicit(&pool->state, memory_order_relaxed) & STATE_WAITING) != 0) {
         uint64_t now = rlx_thread_put_aside();
-        if (now != self->put_aside) atomic_store_explicit(&pool->crowded, 1, memory_order_relaxed);
+        if (now != self->put_aside) note_crowding(pool, 1); /* the caller knows how long it waits */
         self->put_aside = now;
     }
     before = atomic_fetch_sub_explicit(&pool->state, 1, memory_order_release);
@@ -163,8 +172,7 @@ static void refresh(worker_state *self) {
     uint64_t start = rlx_now_ns();
     sched_yield();
     uint64_t now = rlx_now_ns();
-    if (now - start > CROWDED_NS)
-        atomic_store_explicit(&self->pool->crowded, 1, memory_order_relaxed);
+    if (now - start > CROWDED_NS) note_crowding(self->pool, now - start);
     self->fresh_until = now + FRESH_NS;
     self->put_aside = rlx_thread_put_aside();
 }
@@ -175,7 +183,7 @@ static bool is_beside_the_caller(rlx_pool *pool) {
     int here = sched_getcpu();
     if (here < 0 || here != atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed))
         return false;
-    atomic_store_explicit(&pool->crowded, 1, memory_order_relaxed);
+    note_crowding(pool, BESIDE_NS);
     return true;
 }
 
@@ -249,12 +257,15 @@ static void close_job(rlx_pool *pool) {
         joined = atomic_load_explicit(&pool->state, memory_order_acquire) & STATE_JOINED;
     }
     if (joined == 0) return;
+    uint64_t start = rlx_now_ns();
     state = atomic_fetch_or_explicit(&pool->state, STATE_WAITING, memory_order_acquire);
     while ((state & STATE_JOINED) != 0) {
         rlx_futex_wait(&pool->state, state | STATE_WAITING, UINT64_MAX);
         state = atomic_load_explicit(&pool->state, memory_order_acquire);
     }
     atomic_store_explicit(&pool->state, 0, memory_order_relaxed);
+    if (atomic_load_explicit(&pool->crowded, memory_order_relaxed) != 0)
+        note_crowding(pool, rlx_now_ns() - start);
 }
 
 static void run_alone(const rlx_pool_job *job) {
@@ -265,9 +276,10 @@ static void run_alone(const rlx_pool_job *job) {
 
 /* Somebody else wants a processor: longer if the last time was not long ago. */
 static void be_alone(rlx_pool *pool) {
-    uint64_t now = rlx_now_ns();
+    uint64_t now = rlx_now_ns(), cost = atomic_load_explicit(&pool->crowded, memory_order_relaxed);
     bool is_again = now - pool->shared_from_ns < 4 * pool->alone_ns;
-    pool->alone_ns = is_again ? 2 * pool->alone_ns : ALONE_LEAST_NS;
+    pool->alone_ns = is_again ? 2 * pool->alone_ns : 0;
+    if (pool->alone_ns < ALONE_TIMES * cost) pool->alone_ns = ALONE_TIMES * cost;
     if (pool->alone_ns > ALONE_MOST_NS) pool->alone_ns = ALONE_MOST_NS;
     pool->alone_until_ns = pool->shared_from_ns = now + pool->alone_ns;
     atomic_store_explicit(&pool->crowded, 0, memory_order_relaxed);
