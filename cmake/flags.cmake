@@ -38,16 +38,19 @@ add_library(rlx_strict INTERFACE)
 target_link_libraries(rlx_strict INTERFACE rlx_flags)
 target_compile_options(rlx_strict INTERFACE -Wconversion)
 
-# rlx_folder(NAME [KERNELS] FILES...): the OBJECT library rlx_NAME of the current src folder.
-# KERNELS are numeric code: -O3 in release, no -Wconversion.
+# rlx_folder(NAME [KERNELS | ONCE] FILES...): the OBJECT library rlx_NAME of the current src folder.
+# KERNELS are numeric code: -O3 in release, no -Wconversion. What runs ONCE per model is kept small.
 function(rlx_folder name)
-    cmake_parse_arguments(PARSE_ARGV 1 folder "KERNELS" "" "")
+    cmake_parse_arguments(PARSE_ARGV 1 folder "KERNELS;ONCE" "" "")
     add_library(rlx_${name} OBJECT ${folder_UNPARSED_ARGUMENTS})
     if(folder_KERNELS)
         target_link_libraries(rlx_${name} PRIVATE rlx_flags)
         target_compile_options(rlx_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
     else()
         target_link_libraries(rlx_${name} PRIVATE rlx_strict)
+    endif()
+    if(folder_ONCE)
+        target_compile_options(rlx_${name} PRIVATE $<$<CONFIG:Release>:-Os>)
     endif()
     set_property(GLOBAL APPEND PROPERTY RLX_FOLDERS rlx_${name})
 endfunction()

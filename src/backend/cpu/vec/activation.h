@@ -6,24 +6,9 @@
 #define RLX_BACKEND_CPU_VEC_ACTIVATION_H
 
 #include "backend/cpu/vec/vec_unary.h"
-#include "ref/unary.h"
 
-/* What has no vector function goes through scalar C. */
-static __attribute__((noinline, unused)) vf vec_activation_any(const rlx_activation *activation,
-                                                               vf x) {
-    switch (activation->op) {
-#define OP(name)        \
-    case RLX_OP_##name: \
-        return vec_unary(RLX_OP_##name, x, activation->alpha, activation->beta);
-        VEC_UNARY_OPS(OP)
-#undef OP
-    default: {
-        vec_parts values = {x};
-        rlx_ref_unary_run_f32(activation->op, values.f, VF, activation->alpha, activation->beta);
-        return values.v;
-    }
-    }
-}
+/* Any activation; one function per level, for it is large. */
+vf VEC_SYMBOL(activation)(const rlx_activation *activation, vf x);
 
 /* act(x). The op is RLX_OP_NONE for none; the cheap ones are inline, the others one call. */
 VEC_INLINE vf vf_activation(const rlx_activation *activation, vf x) {
@@ -35,7 +20,7 @@ VEC_INLINE vf vf_activation(const rlx_activation *activation, vf x) {
     case RLX_OP_CLIP:
         return vec_unary(RLX_OP_CLIP, x, activation->alpha, activation->beta);
     default:
-        return vec_activation_any(activation, x);
+        return VEC_SYMBOL(activation)(activation, x);
     }
 }
 
