@@ -149,6 +149,7 @@ static void every_op_keeps_its_attributes(void **state) {
             clear_unused(info, attrs.bytes);
             uint32_t in_count = info->in_most < 8 ? info->in_most : 8;
             uint32_t out_count = info->out_most < 3 ? info->out_most : 3;
+            if (out_count < info->out_least) out_count = info->out_least;
             if (in_count > info->in_least) inputs[info->in_least] = RLX_NONE;
             assert_ok(rlx_graph_add_node(graph, (rlx_op)op, attrs.bytes, inputs, in_count,
                                          out_count, outputs));
