@@ -102,20 +102,41 @@ uint64_t rlx_thread_put_aside(void) {
     return (uint64_t)usage.ru_nivcsw;
 }
 
-/* CPUs in the affinity mask; 1 when the system does not tell. */
-static uint32_t affinity_count(void) {
-    unsigned long mask[8192 / (8 * sizeof(unsigned long))]; /* room for 8192 CPUs */
+/* The processors that the calling thread may use. The system call, because glibc's wrapper takes
+ * fixed-size or allocated sets only. */
+enum { WORD_BITS = 8 * sizeof(unsigned long) };
+typedef struct affinity {
+    unsigned long words[8192 / WORD_BITS]; /* room for 8192 CPUs */
+    long bytes;                            /* of them in use; 0 or less: the system does not tell */
+} affinity;
+
+static affinity affinity_get(void) {
+    affinity self = {{0}, 0};
+    self.bytes = syscall(SYS_sched_getaffinity, 0, sizeof self.words, self.words);
+    return self;
+}
+
+static uint32_t affinity_count(const affinity *self) {
     uint32_t count = 0;
-    /* The system call, because glibc's wrapper takes fixed-size or allocated sets only. */
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
-    for (size_t i = 0; bytes > 0 && i < (size_t)bytes / sizeof mask[0]; ++i) {
-        count += (uint32_t)__builtin_popcountl(mask[i]);
-    }
-    return count != 0 ? count : 1;
+    for (size_t i = 0; self->bytes > 0 && i < (size_t)self->bytes / sizeof self->words[0]; ++i)
+        count += (uint32_t)__builtin_popcountl(self->words[i]);
+    return count;
+}
+
+bool rlx_thread_leave_cpu(int cpu) {
+    const affinity all = affinity_get();
+    affinity others = all;
+    if (all.bytes <= 0 || cpu < 0 || cpu / WORD_BITS >= 8192 / WORD_BITS) return false;
+    others.words[cpu / WORD_BITS] &= ~(1ul << cpu % WORD_BITS);
+    if (affinity_count(&others) == 0) return false;
+    if (syscall(SYS_sched_setaffinity, 0, all.bytes, others.words) != 0) return false;
+    return syscall(SYS_sched_setaffinity, 0, all.bytes, all.words) == 0;
 }
 
 uint32_t rlx_cpu_count(void) {
-    uint32_t count = affinity_count();
+    const affinity all = affinity_get();
+    uint32_t count = affinity_count(&all);
+    if (count == 0) count = 1;
     uint32_t quota = rlx_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
     return quota < count ? quota : count;
 }

@@ -113,6 +113,26 @@ static void the_cpu_count_follows_the_affinity_mask(void **state) {
     assert_int_equal(sched_setaffinity(0, sizeof saved, &saved), 0);
 }
 
+static void a_thread_leaves_a_processor_and_keeps_its_affinity(void **state) {
+    (void)state;
+    cpu_set_t before, after, one;
+    int here = sched_getcpu();
+    assert_int_equal(0, sched_getaffinity(0, sizeof before, &before));
+    bool has_others = CPU_COUNT(&before) > 1;
+    assert_int_equal(has_others, rlx_thread_leave_cpu(here));
+    assert_int_equal(0, sched_getaffinity(0, sizeof after, &after));
+    assert_true(CPU_EQUAL(&before, &after));
+
+    CPU_ZERO(&one);
+    CPU_SET((size_t)here, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) skip(); /* not allowed here */
+    assert_false(rlx_thread_leave_cpu(here));
+    assert_false(rlx_thread_leave_cpu(-1));
+    assert_false(rlx_thread_leave_cpu(1 << 20));
+    assert_int_equal(here, sched_getcpu());
+    assert_int_equal(0, sched_setaffinity(0, sizeof before, &before));
+}
+
 static void entering_sets_nearest_and_leaving_restores(void **state) {
     volatile float one = 1.0f, tiny = 0x1p-30f, smallest = 0x1p-149f;
     rlx_fp_mode saved;
@@ -152,6 +172,7 @@ int main(void) {
         cmocka_unit_test(two_threads_wake_each_other),
         cmocka_unit_test(the_clock_never_runs_backwards),
         cmocka_unit_test(the_cpu_count_follows_the_affinity_mask),
+        cmocka_unit_test(a_thread_leaves_a_processor_and_keeps_its_affinity),
         cmocka_unit_test(entering_sets_nearest_and_leaving_restores),
 #if defined(__SSE2__)
         cmocka_unit_test(flush_to_zero_is_switched_off_inside),

@@ -14,11 +14,10 @@
  * a chunk, and everybody waits for it: two threads are then slower than one. A thread is put aside
  * when its share of time is used up, so a worker that has run for a while leaves the job between
  * two chunks, lets others run, and comes back with a fresh share; nobody waits for it meanwhile.
- * When the others took their time, when a worker finds itself on the caller's processor, and when
- * one that let the caller wait was put aside all the same, the caller works alone for a while: a
- * few times as long as that cost (a housekeeper takes microseconds, somebody who computes takes
- * milliseconds), and twice as long each time that it happens again. Who does the work changes no
- * bit. */
+ * When one that let the caller wait was put aside all the same, the caller works alone for several
+ * times as long as that cost (a housekeeper takes microseconds, somebody who computes takes
+ * milliseconds), and twice as long each time that it happens again. A worker that wakes up on the
+ * caller's processor moves to another one. Who does the work changes no bit. */
 #include "backend/cpu/pool.h"
 
 #include "base/thread.h"
@@ -27,10 +26,9 @@
 
 enum {
     SPIN_NS = 20000,           /* how long a thread looks out before it sleeps */
-    ALONE_TIMES = 2,           /* how long the caller works alone after crowding: times its cost */
+    ALONE_TIMES = 8,           /* how long the caller works alone after crowding: times its cost */
     ALONE_MOST_NS = 128000000, /* and at most */
     FRESH_NS = 700000,         /* how long a worker works before it lets others run */
-    CROWDED_NS = 200000,       /* and how long they may take before that means something */
     BESIDE_NS = 500000,        /* what a worker on the caller's processor costs, about */
     SPINS_PER_LOOK = 32,       /* pauses between two looks at the clock */
     CHUNKS = 64,               /* of a large job, about */
@@ -165,24 +163,21 @@ static void leave(worker_state *self) {
     }
 }
 
-/* Lets others run where this thread has run for long. It holds no chunk now. If that takes long,
- * somebody wants this processor. */
+/* Lets others run where this thread has run for long. It holds no chunk now. */
 static void refresh(worker_state *self) {
     if (is_fresh(self)) return;
-    uint64_t start = rlx_now_ns();
     sched_yield();
-    uint64_t now = rlx_now_ns();
-    if (now - start > CROWDED_NS) note_crowding(self->pool, now - start);
-    self->fresh_until = now + FRESH_NS;
+    self->fresh_until = rlx_now_ns() + FRESH_NS;
     self->put_aside = rlx_thread_put_aside();
 }
 
-/* On the same processor as the caller a worker only takes time from it; that happens when there is
- * no other to be had. */
+/* On the same processor as the caller a worker only takes time from it. The system wakes it there
+ * now and then, and would move it only after it had stood in the caller's way for long. */
 static bool is_beside_the_caller(rlx_pool *pool) {
     int here = sched_getcpu();
     if (here < 0 || here != atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed))
         return false;
+    if (rlx_thread_leave_cpu(here)) return false;
     note_crowding(pool, BESIDE_NS);
     return true;
 }
