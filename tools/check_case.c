@@ -167,21 +167,10 @@ static double load(rlx_dtype dtype, const void *data, uint64_t index) {
     return (double)narrow;
 }
 
-/* One unit in the last place of a dtype with fewer bits than the tolerance has: bf16 rounded up
- * instead of down is no other number. 0: the dtype is finer than that. */
-static double last_place(rlx_dtype dtype, double value) {
-    int exponent = 0;
-    if (dtype != RLX_DTYPE_BF16) return 0;
-    (void)frexp(value, &exponent);
-    return ldexp(1, exponent - 8);
-}
-
-static bool is_close(double got, double expected, rlx_dtype dtype, const check_options *options) {
+static bool is_close(double got, double expected, const check_options *options) {
     if (isnan(expected) || isnan(got)) return isnan(expected) && isnan(got);
     if (isinf(expected) || isinf(got)) return expected == got;
-    double off = fabs(got - expected);
-    return off <= options->absolute + options->relative * fabs(expected) ||
-           off <= last_place(dtype, expected);
+    return fabs(got - expected) <= options->absolute + options->relative * fabs(expected);
 }
 
 static rlx_status compare_data(check_run *run, const char *name, rlx_dtype dtype, const void *got,
@@ -192,9 +181,8 @@ static rlx_status compare_data(check_run *run, const char *name, rlx_dtype dtype
     for (uint64_t i = 0; i < elements; i++) {
         const char *a = (const char *)got + i * bytes,
                    *b = (const char *)expected->data + i * bytes;
-        if (is_float
-                ? is_close(load(dtype, got, i), load(dtype, expected->data, i), dtype, run->options)
-                : memcmp(a, b, bytes) == 0)
+        if (is_float ? is_close(load(dtype, got, i), load(dtype, expected->data, i), run->options)
+                     : memcmp(a, b, bytes) == 0)
             continue;
         snprintf(text, sizeof text, "output '%s'[%" PRIu64 "] is %.9g instead of %.9g", name, i,
                  load(dtype, got, i), load(dtype, expected->data, i));

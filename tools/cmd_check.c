@@ -212,9 +212,7 @@ int rlx_cmd_check(int argc, char **argv) {
         "such\nfolders. Lists what fails and why (with -v also what passes, the inputs that\n"
         "became constants because they decide shapes, and steps that the device left to the host). "
         "The last line is 'N passed, N failed'.\n"
-        "Numbers agree within 1e-3 of the expected one plus 1e-5; bf16, which is coarser, within "
-        "one\n"
-        "unit in its last place.",
+        "Numbers agree within 1e-3 of the expected one plus 1e-5.",
         options,
         sizeof options / sizeof *options,
         1,
