@@ -505,8 +505,20 @@ static bool run_pair(bench *self) {
     return is_ready && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+static bool is_part(const char *name) {
+    static const char *const parts[] = {"signals", "copies", "small", "large",  "halves",
+                                        "private", "idle",   "crews", "network"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+        if (strcmp(parts[i], name) == 0) return true;
+    return false;
+}
+
 int rlx_bench_collective_part(FILE *out, bool json, const char *part) {
     static bench self;
+    if (part != NULL && !is_part(part)) {
+        fprintf(stderr, "rlx bench: collective has no part '%s' (rlx bench --help)\n", part);
+        return 1;
+    }
     self.part = part;
     self.report = rlx_bench_report_begin(out, json, 2);
     self.pair.shared = mmap(NULL, sizeof *self.pair.shared, PROT_READ | PROT_WRITE,

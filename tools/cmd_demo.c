@@ -19,7 +19,7 @@ static const double tolerance = 1e-3;
 typedef struct demo_command {
     tool_common common;
     uint64_t tokens;
-    const char *device; /* NULL: every CPU device, and two ranks */
+    const char *device; /* NULL: every CPU device, and several ranks */
     demo_job job;
     demo_result *results[MOST_RESULTS]; /* owned */
     uint32_t result_count;
@@ -34,7 +34,7 @@ static bool parse_arguments(int argc, char **argv, demo_command *command, int *o
     const tool_usage usage = {
         "demo",
         "[--device D] [--tokens N] [--json] [-q]",
-        "Decodes a small transformer with seeded weights on every CPU device and split over two\n"
+        "Decodes a small transformer with seeded weights on every CPU device and split over 2 to 4\n"
         "ranks, keys and values resident in the arena, and compares every logit with an uncached\n"
         "forward on scalar kernels without fusion or memory reuse.",
         options,

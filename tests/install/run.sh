@@ -12,6 +12,15 @@ trap 'rm -rf "$work"' EXIT
 prefix=$work/first
 step() { echo "-- $*"; }
 
+# Files of the build folder that would be installed: `make` builds rlx_product alone.
+if [ -e "$build/build.ninja" ]; then
+    step "the product has every library that is installed"
+    commands=$(ninja -C "$build" -t commands rlx_product)
+    for plugin in $(grep -rhoE 'librlx_[a-z_]+\.so' "$build"/src --include=cmake_install.cmake | sort -u); do
+        grep -q "$plugin" <<<"$commands" || { echo "rlx_product does not build $plugin" && exit 1; }
+    done
+fi
+
 step "install, then move the prefix"
 env -u DESTDIR "$cmake" --install "$build" --prefix "$prefix" >/dev/null
 mv "$prefix" "$work/prefix" && prefix=$work/prefix

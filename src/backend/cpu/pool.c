@@ -171,15 +171,16 @@ static void refresh(worker_state *self) {
     self->put_aside = rlx_thread_put_aside();
 }
 
-/* On the same processor as the caller a worker only takes time from it. The system wakes it there
- * now and then, and would move it only after it had stood in the caller's way for long. */
-static bool is_beside_the_caller(rlx_pool *pool) {
+/* Moves off the caller's processor, where a worker only takes time from it: the system wakes it
+ * there now and then, and would move it only after it had stood in the way for long. False: it has
+ * to stay. */
+static bool keep_clear_of_the_caller(rlx_pool *pool) {
     int here = sched_getcpu();
     if (here < 0 || here != atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed))
-        return false;
-    if (rlx_thread_leave_cpu(here)) return false;
+        return true;
+    if (rlx_thread_leave_cpu(here)) return true;
     note_crowding(pool, BESIDE_NS);
-    return true;
+    return false;
 }
 
 /* Takes part until nothing is left; with pauses, in which the job may end and another one begin. */
@@ -188,7 +189,7 @@ static void work(worker_state *self) {
     bool is_done = false;
     while (!is_done) {
         refresh(self);
-        if (is_beside_the_caller(pool) || !join(pool)) return;
+        if (!keep_clear_of_the_caller(pool) || !join(pool)) return;
         if (pool->serial != self->serial) {
             self->serial = pool->serial;
             self->number = atomic_fetch_add_explicit(&pool->numbers, 1, memory_order_relaxed);

@@ -83,7 +83,8 @@ static rlx_status open_plugin(const rlx_rank *who, void **out_library) {
     }
     return RLX_FAIL(RLX_UNSUPPORTED,
                     "rank %u of %u was started by an MPI launcher, and the plugin for %s cannot be "
-                    "had: %s",
+                    "had: %s (it is built with rlx where that MPI's mpicc is: "
+                    "scripts/install-deps.sh mpi)",
                     who->rank, who->rank_count, only != NULL ? only : "any MPI",
                     text[0] != '\0' ? text : "no such MPI");
 }
