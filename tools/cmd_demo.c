@@ -34,9 +34,9 @@ static bool parse_arguments(int argc, char **argv, demo_command *command, int *o
     const tool_usage usage = {
         "demo",
         "[--device D] [--tokens N] [--json] [-q]",
-        "Decodes a small transformer with seeded weights on every CPU device and split over 2 to 4\n"
-        "ranks, keys and values resident in the arena, and compares every logit with an uncached\n"
-        "forward on scalar kernels without fusion or memory reuse.",
+        "Decodes a small transformer with seeded weights on every CPU device and split over 2\n"
+        "to 4 ranks, keys and values resident in the arena, and compares every logit with an\n"
+        "uncached forward on scalar kernels without fusion or memory reuse.",
         options,
         sizeof options / sizeof *options,
         0,
