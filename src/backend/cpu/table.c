@@ -8,7 +8,7 @@
 
 /* clang-format off */
 #if defined(__x86_64__)
-#define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx2[], rlx_cpu_##family##_avx512[];
+#define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx2[];
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
 static const rlx_cpu_override *const avx2_families[] = {
@@ -16,15 +16,20 @@ static const rlx_cpu_override *const avx2_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
+extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx2;
+static const rlx_cpu_preparation *const avx2_preparations[] = {&rlx_cpu_elementwise_preparation_avx2, NULL};
+#if defined(RLX_HAS_AVX512)
+#define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx512[];
+#include "backend/cpu/vec/families.def"
+#undef FAMILY
 static const rlx_cpu_override *const avx512_families[] = {
 #define FAMILY(family) rlx_cpu_##family##_avx512,
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx2;
-static const rlx_cpu_preparation *const avx2_preparations[] = {&rlx_cpu_elementwise_preparation_avx2, NULL};
 extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx512;
 static const rlx_cpu_preparation *const avx512_preparations[] = {&rlx_cpu_elementwise_preparation_avx512, NULL};
+#endif
 #elif defined(__aarch64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_neon[];
 #include "backend/cpu/vec/families.def"
@@ -45,10 +50,12 @@ const rlx_cpu_level rlx_cpu_levels[] = {
 #if defined(__x86_64__)
     {"avx2", "cpu:avx2", "cpu/avx2", RLX_CPU_AVX2 | RLX_CPU_F16C, avx2_families,
      40000000000u, 8000000000u, 8, avx2_preparations},
+#if defined(RLX_HAS_AVX512)
     {"avx512", "cpu:avx512", "cpu/avx512", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512,
      avx512_families, 80000000000u, 8000000000u, 16, avx512_preparations},
     {"vnni", "cpu:vnni", "cpu/vnni", RLX_CPU_AVX2 | RLX_CPU_F16C | RLX_CPU_AVX512 | RLX_CPU_VNNI,
      avx512_families, 80000000000u, 8000000000u, 16, avx512_preparations},
+#endif
 #elif defined(__aarch64__)
     {"neon", "cpu:neon", "cpu/neon", RLX_CPU_NEON, neon_families, 10000000000u, 4000000000u, 8,
      neon_preparations},
