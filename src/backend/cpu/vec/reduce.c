@@ -2,13 +2,19 @@
 /* Reductions of f32, f16 and bf16. The axes of x, merged, are kept or reduced; the innermost lies
  * side by side. Where it is reduced an item is one result, summed along its runs; where it is kept
  * an item is a strip of results, summed row by row. Sums and products are taken in f64, in lanes
- * that are joined in a fixed order; maxima and minima in f32, NaN wins. */
+ * that are joined in a fixed order; maxima and minima in f32, NaN wins. The loops are those of f32;
+ * elements of 16 bits are converted a piece at a time, in the first cache. */
 #include "backend/cpu/vec/rows.h"
 #include "backend/cpu/vec/vec_math.h"
 
 #include <math.h>
 
-enum { STRIP = 16 * VF, VD = VF / 2 };
+enum {
+    STRIP = 16 * VF,
+    ROWS = 4,            /* of a strip in one step */
+    ROOM = ROWS * STRIP, /* elements that are converted at a time */
+    VD = VF / 2
+};
 
 typedef double vd __attribute__((vector_size(RLX_VEC_BYTES)));
 typedef float vf_half __attribute__((vector_size(RLX_VEC_BYTES / 2)));
@@ -130,31 +136,47 @@ static double finish(const reduction *red, double sum) {
     }
 }
 
-/* Sums of one run, joined to four vectors; the tail is padded with what changes nothing. */
-VEC_INLINE void sum_run(rlx_dtype dtype, rlx_op op, const void *x, int64_t n, vd sums[4]) {
+/* n elements side by side as f32: those in memory, or in `room` (at most ROOM). */
+static const float *elements(const reduction *red, int64_t offset, int64_t n, float *room) {
+    if (red->x->dtype == RLX_DTYPE_F32) return (const float *)red->x->data + offset;
+    rlx_ref_read_f32(red->x, offset, 1, n, room);
+    return room;
+}
+
+/* Elements of a run that are taken at a time. */
+static int64_t piece_of(const reduction *red) {
+    return red->x->dtype == RLX_DTYPE_F32 ? red->length : ROOM;
+}
+
+/* Sums of a piece, joined to four vectors; the tail is padded with what changes nothing. */
+VEC_INLINE void sum_piece(rlx_op op, const float *x, int64_t n, vd sums[4]) {
     vd a = sums[0], b = sums[1], c = sums[2], d = sums[3], low, high;
     float none = op == RLX_OP_REDUCE_PROD ? 1 : 0;
     int64_t i = 0;
     for (; i + 2 * VF <= n; i += 2 * VF) {
-        widen(term(op, vec_get(dtype, x, i)), &low, &high);
+        widen(term(op, vf_load(x + i)), &low, &high);
         a = join_sum(op, a, low), b = join_sum(op, b, high);
-        widen(term(op, vec_get(dtype, x, i + VF)), &low, &high);
+        widen(term(op, vf_load(x + i + VF)), &low, &high);
         c = join_sum(op, c, low), d = join_sum(op, d, high);
     }
     for (; i < n; i += VF) {
         int64_t some = rlx_ref_least(VF, n - i);
-        widen(vec_lanes_or(term(op, vec_get_n(dtype, x, i, some)), some, none), &low, &high);
+        widen(vec_lanes_or(term(op, vf_load_n(x + i, some)), some, none), &low, &high);
         a = join_sum(op, a, low), b = join_sum(op, b, high);
     }
     sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
 }
 
-VEC_INLINE double sum_all(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base) {
+VEC_INLINE double sum_all(rlx_op op, const reduction *red, int64_t base, float *room) {
     bool is_product = op == RLX_OP_REDUCE_PROD;
     vd none = (vd){0} + (is_product ? 1.0 : 0.0), sums[4] = {none, none, none, none};
+    int64_t piece = piece_of(red);
     for (int64_t run = 0; run < red->count; run++) {
         int64_t offset = base + vec_index_at(&red->reduced, run);
-        sum_run(dtype, op, vec_at(red->x, vec_bytes(dtype), offset), red->length, sums);
+        for (int64_t i = 0; i < red->length; i += piece) {
+            int64_t n = rlx_ref_least(piece, red->length - i);
+            sum_piece(op, elements(red, offset + i, n, room), n, sums);
+        }
     }
     vd all = is_product ? (sums[0] * sums[1]) * (sums[2] * sums[3])
                         : (sums[0] + sums[1]) + (sums[2] + sums[3]);
@@ -164,20 +186,27 @@ VEC_INLINE double sum_all(rlx_dtype dtype, rlx_op op, const reduction *red, int6
     return result;
 }
 
-VEC_INLINE float extreme_all(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base) {
+VEC_INLINE void extreme_piece(rlx_op op, const float *x, int64_t n, float none, vf best[4]) {
+    int64_t i = 0;
+    for (; i + 4 * VF <= n; i += 4 * VF) {
+        VEC_UNROLLED for (int k = 0; k < 4; k++) best[k] =
+            join_extreme(op, best[k], vf_load(x + i + k * VF));
+    }
+    for (; i < n; i += VF) {
+        int64_t some = rlx_ref_least(VF, n - i);
+        best[0] = join_extreme(op, best[0], vec_lanes_or(vf_load_n(x + i, some), some, none));
+    }
+}
+
+VEC_INLINE float extreme_all(rlx_op op, const reduction *red, int64_t base, float *room) {
     float none = op == RLX_OP_REDUCE_MAX ? -INFINITY : INFINITY;
     vf best[4] = {vf_set(none), vf_set(none), vf_set(none), vf_set(none)};
+    int64_t piece = piece_of(red);
     for (int64_t run = 0; run < red->count; run++) {
-        int64_t offset = base + vec_index_at(&red->reduced, run), i = 0;
-        const void *x = vec_at(red->x, vec_bytes(dtype), offset);
-        for (; i + 4 * VF <= red->length; i += 4 * VF) {
-            VEC_UNROLLED for (int k = 0; k < 4; k++) best[k] =
-                join_extreme(op, best[k], vec_get(dtype, x, i + k * VF));
-        }
-        for (; i < red->length; i += VF) {
-            int64_t some = rlx_ref_least(VF, red->length - i);
-            best[0] =
-                join_extreme(op, best[0], vec_lanes_or(vec_get_n(dtype, x, i, some), some, none));
+        int64_t offset = base + vec_index_at(&red->reduced, run);
+        for (int64_t i = 0; i < red->length; i += piece) {
+            int64_t n = rlx_ref_least(piece, red->length - i);
+            extreme_piece(op, elements(red, offset + i, n, room), n, none, best);
         }
     }
     vf all =
@@ -203,61 +232,77 @@ static float first_zero(const reduction *red, int64_t base) {
     return 0;
 }
 
-VEC_INLINE void run_rows(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t begin,
-                         int64_t end) {
+VEC_INLINE void run_rows(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
+    float room[ROOM];
     for (int64_t item = begin; item < end; item++) {
         int64_t base = vec_index_at(&red->kept, item), out = vec_index_at(&red->results, item);
         double value;
         if (is_extreme(op)) {
-            value = extreme_all(dtype, op, red, base);
+            value = extreme_all(op, red, base, room);
             if (value == 0) value = first_zero(red, base);
         } else {
-            value = finish(red, sum_all(dtype, op, red, base));
+            value = finish(red, sum_all(op, red, base, room));
         }
         rlx_ref_write_f64(red->y, out, 1, 1, &value);
     }
 }
 
-/* ROWS rows of a whole strip, one after the other to sums that are loaded and stored once. The rows
- * to come are asked for: they are far apart. */
-enum { ROWS = 4, ROWS_AHEAD = 8 };
-VEC_INLINE void strip_rows(rlx_dtype dtype, rlx_op op, const char *x, int64_t step,
-                           vd sums[2 * STRIP / VF]) {
-    for (int64_t line = 0; line < STRIP * vec_bytes(dtype); line += 64) {
+/* ROWS rows of a whole strip; those of 16 bits side by side in the room. The rows to come are asked
+ * for: they are far apart. */
+enum { ROWS_AHEAD = 8 };
+static const float *whole_rows(const reduction *red, int64_t offset, float *room,
+                               int64_t *out_step) {
+    int64_t bytes = vec_bytes(red->x->dtype), step = red->stride * bytes;
+    const char *x = vec_at(red->x, bytes, offset);
+    for (int64_t line = 0; line < STRIP * bytes; line += 64) {
         for (int r = 0; r < ROWS; r++)
             __builtin_prefetch(x + (ROWS_AHEAD + r) * step + line);
     }
+    if (red->x->dtype == RLX_DTYPE_F32) {
+        *out_step = red->stride;
+        return (const float *)red->x->data + offset;
+    }
+    for (int r = 0; r < ROWS; r++)
+        rlx_ref_read_f32(red->x, offset + r * red->stride, 1, STRIP, room + r * STRIP);
+    *out_step = STRIP;
+    return room;
+}
+
+/* One after the other to sums that are loaded and stored once. */
+VEC_INLINE void strip_rows(rlx_op op, const float *x, int64_t step, vd sums[2 * STRIP / VF]) {
     VEC_ROLLED for (int k = 0; k < STRIP / VF; k++) {
         vd a = sums[2 * k], b = sums[2 * k + 1], low, high;
         VEC_UNROLLED for (int r = 0; r < ROWS; r++) {
-            widen(term(op, vec_get(dtype, x + r * step, k * VF)), &low, &high);
+            widen(term(op, vf_load(x + r * step + k * VF)), &low, &high);
             a = join_sum(op, a, low), b = join_sum(op, b, high);
         }
         sums[2 * k] = a, sums[2 * k + 1] = b;
     }
 }
 
+VEC_INLINE vf part_of_row(const float *x, int k, int64_t width) {
+    int64_t left = width - k * VF;
+    return left >= VF ? vf_load(x + k * VF) : vf_load_n(x + k * VF, left);
+}
+
 /* One strip: `width` results side by side, at most STRIP. Lanes beyond the width are not used. */
-VEC_INLINE void strip_sums(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base,
-                           int64_t width, vd sums[2 * STRIP / VF]) {
-    vd none = (vd){0} + (op == RLX_OP_REDUCE_PROD ? 1.0 : 0.0);
+VEC_INLINE void strip_sums(rlx_op op, const reduction *red, int64_t base, int64_t width,
+                           vd sums[2 * STRIP / VF]) {
+    vd none = (vd){0} + (op == RLX_OP_REDUCE_PROD ? 1.0 : 0.0), low, high;
     int vectors = (int)rlx_ref_divide_up(width, VF);
+    float room[ROOM];
     for (int k = 0; k < 2 * STRIP / VF; k++)
         sums[k] = none;
     for (int64_t run = 0; run < red->count; run++) {
-        int64_t offset = base + vec_index_at(&red->reduced, run), i = 0;
+        int64_t offset = base + vec_index_at(&red->reduced, run), i = 0, step;
         for (; width == STRIP && i + ROWS <= red->length; i += ROWS) {
-            strip_rows(dtype, op, vec_at(red->x, vec_bytes(dtype), offset + i * red->stride),
-                       red->stride * vec_bytes(dtype), sums);
+            const float *x = whole_rows(red, offset + i * red->stride, room, &step);
+            strip_rows(op, x, step, sums);
         }
         for (; i < red->length; i++) {
-            const void *x = vec_at(red->x, vec_bytes(dtype), offset + i * red->stride);
+            const float *x = elements(red, offset + i * red->stride, width, room);
             for (int k = 0; k < vectors; k++) {
-                int64_t left = width - k * VF;
-                vd low, high;
-                widen(term(op, left >= VF ? vec_get(dtype, x, k * VF)
-                                          : vec_get_n(dtype, x, k * VF, left)),
-                      &low, &high);
+                widen(term(op, part_of_row(x, k, width)), &low, &high);
                 sums[2 * k] = join_sum(op, sums[2 * k], low);
                 sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
             }
@@ -265,57 +310,52 @@ VEC_INLINE void strip_sums(rlx_dtype dtype, rlx_op op, const reduction *red, int
     }
 }
 
-VEC_INLINE void strip_extremes(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base,
-                               int64_t width, vf best[STRIP / VF]) {
+VEC_INLINE void strip_extremes(rlx_op op, const reduction *red, int64_t base, int64_t width,
+                               vf best[STRIP / VF]) {
     int vectors = (int)rlx_ref_divide_up(width, VF);
+    float room[STRIP];
     for (int k = 0; k < STRIP / VF; k++)
         best[k] = vf_set(op == RLX_OP_REDUCE_MAX ? -INFINITY : INFINITY);
     for (int64_t run = 0; run < red->count; run++) {
         int64_t offset = base + vec_index_at(&red->reduced, run);
         for (int64_t i = 0; i < red->length; i++) {
-            const void *x = vec_at(red->x, vec_bytes(dtype), offset + i * red->stride);
-            for (int k = 0; k < vectors; k++) {
-                int64_t left = width - k * VF;
-                best[k] = join_extreme(op, best[k],
-                                       left >= VF ? vec_get(dtype, x, k * VF)
-                                                  : vec_get_n(dtype, x, k * VF, left));
-            }
+            const float *x = elements(red, offset + i * red->stride, width, room);
+            for (int k = 0; k < vectors; k++)
+                best[k] = join_extreme(op, best[k], part_of_row(x, k, width));
         }
     }
 }
 
-VEC_INLINE void do_strip(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t base,
-                         int64_t width, double *values) {
+VEC_INLINE void do_strip(rlx_op op, const reduction *red, int64_t base, int64_t width,
+                         double *values) {
     if (is_extreme(op)) {
         vf best[STRIP / VF];
-        strip_extremes(dtype, op, red, base, width, best);
+        strip_extremes(op, red, base, width, best);
         for (int64_t i = 0; i < width; i++)
             values[i] = best[i / VF][i % VF];
         return;
     }
     vd sums[2 * STRIP / VF];
-    strip_sums(dtype, op, red, base, width, sums);
+    strip_sums(op, red, base, width, sums);
     for (int64_t i = 0; i < width; i++)
         values[i] = finish(red, sums[i / VD][i % VD]);
 }
 
-VEC_INLINE void run_strips(rlx_dtype dtype, rlx_op op, const reduction *red, int64_t begin,
-                           int64_t end) {
+VEC_INLINE void run_strips(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
     int64_t strips = rlx_ref_divide_up(red->inner, STRIP);
     for (int64_t item = begin; item < end; item++) {
         int64_t outer = item / strips, first = item % strips * STRIP;
         int64_t base = vec_index_at(&red->kept, outer) + first;
         int64_t out = vec_index_at(&red->results, outer) + first;
         double values[STRIP];
-        do_strip(dtype, op, red, base, rlx_ref_least(STRIP, red->inner - first), values);
+        do_strip(op, red, base, rlx_ref_least(STRIP, red->inner - first), values);
         rlx_ref_write_f64(red->y, out, 1, rlx_ref_least(STRIP, red->inner - first), values);
     }
 }
 
 /* Loops of their own for the ops whose terms differ; mean and log_sum are sums until the end. */
-VEC_INLINE void run_dtype(rlx_dtype dtype, const reduction *red, int64_t begin, int64_t end) {
-#define RUN(op) \
-    (red->has_rows ? run_rows(dtype, op, red, begin, end) : run_strips(dtype, op, red, begin, end))
+static void run_op(const reduction *red, int64_t begin, int64_t end) {
+#define RUN(op) (red->has_rows ? run_rows(op, red, begin, end) : run_strips(op, red, begin, end))
     switch (red->op) {
     case RLX_OP_REDUCE_MAX:
         RUN(RLX_OP_REDUCE_MAX);
@@ -350,7 +390,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         vec_scalar_run(args, begin, end);
         return;
     }
-    VEC_BY_DTYPE(red.x->dtype, run_dtype, &red, begin, end);
+    run_op(&red, begin, end);
 }
 
 static int64_t items(const rlx_kernel_args *args) {
