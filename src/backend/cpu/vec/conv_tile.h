@@ -27,7 +27,7 @@ typedef struct conv_tile {
     const float *x[PIXELS];     /* first input of each position */
     float *y[PIXELS];           /* its outputs: channels of the panel's first block */
     const float *start[PIXELS]; /* what the sums start with, at the same channels: residual, or y
-                                   itself for a further part of the depth; NULL: nothing */
+                                   itself for a further part of the depth; all NULL: nothing */
     int64_t y_block, start_block;
     const float *w;
     const float *bias;                /* PANEL values; NULL: none, or it is in already */
@@ -60,12 +60,26 @@ typedef struct conv_tile {
         (void)wide1, (void)wide2, (void)wide3;                                          \
     } while (0);
 
-/* The bias is in; then what was there before, then the activation. */
-VEC_INLINE void conv_store(const conv_tile *tile, int p, int v, vf sum) {
-    int64_t block = (int64_t)v * VF / BLOCK, lane = (int64_t)v * VF % BLOCK;
-    if (tile->start[p] != NULL) sum += vf_load(tile->start[p] + block * tile->start_block + lane);
-    if (tile->activation != NULL) sum = vf_activation(tile->activation, sum);
-    vf_store(tile->y[p] + block * tile->y_block + lane, sum);
+/* The bias is in; then what was there before, then the activation. One function for all tiles: it
+ * would be most of their code. */
+static __attribute__((noinline)) void conv_store(const conv_tile *tile, int pixels, int vectors,
+                                                 const vf *sums) {
+    const rlx_op op = tile->activation == NULL ? RLX_OP_NONE : tile->activation->op;
+    const bool starts = tile->start[0] != NULL;
+    for (int v = 0; v < vectors; v++) {
+        int64_t block = (int64_t)v * VF / BLOCK, lane = (int64_t)v * VF % BLOCK;
+        int64_t to = block * tile->y_block + lane, from = block * tile->start_block + lane;
+        for (int p = 0; p < pixels; p++) {
+            vf sum = sums[p * vectors + v];
+            if (starts) sum += vf_load(tile->start[p] + from);
+            if (op == RLX_OP_RELU) {
+                sum = vec_unary(RLX_OP_RELU, sum, 0, 0);
+            } else if (op != RLX_OP_NONE) {
+                sum = vf_activation(tile->activation, sum);
+            }
+            vf_store(tile->y[p] + to, sum);
+        }
+    }
 }
 
 /* P positions x V vectors of channels; both constants, so that all of this is straight code. */
@@ -113,14 +127,16 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
         }
         EACH_PIXEL(CONV_MOVE)
     }
-#define CONV_STORE(p)                            \
-    if (P > p) {                                 \
-        conv_store(tile, p, 0, a##p);            \
-        if (V > 1) conv_store(tile, p, 1, b##p); \
-        if (V > 2) conv_store(tile, p, 2, c##p); \
-        if (V > 3) conv_store(tile, p, 3, d##p); \
+    vf sums[PIXELS * PANEL_VECTORS];
+#define CONV_STORE(p)                      \
+    if (P > p) {                           \
+        sums[p * V] = a##p;                \
+        if (V > 1) sums[p * V + 1] = b##p; \
+        if (V > 2) sums[p * V + 2] = c##p; \
+        if (V > 3) sums[p * V + 3] = d##p; \
     }
     EACH_PIXEL(CONV_STORE)
+    conv_store(tile, P, V, sums);
 }
 
 #endif
