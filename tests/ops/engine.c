@@ -131,6 +131,10 @@ void rlx_engine_destroy(rlx_engine *engine) {
     free(engine);
 }
 
+rlx_device *rlx_engine_device(const rlx_engine *engine) {
+    return engine->device;
+}
+
 static rlx_status read_output(rlx_exec *exec, uint32_t index, rlx_test_array *out_array) {
     rlx_output_info info;
     RLX_TRY(rlx_exec_output(exec, 0, index, &info));

@@ -20,8 +20,10 @@ RLX_WARN_UNUSED rlx_status rlx_engine_create(const char *name, const rlx_graph *
                                              rlx_engine **out_engine);
 /* Whether the engine's device is there; the error text says what is missing. */
 RLX_WARN_UNUSED rlx_status rlx_engine_probe(const char *name);
-void rlx_engine_release_devices(void);       /* at the end of the program */
-void rlx_engine_destroy(rlx_engine *engine); /* NULL is fine */
+void rlx_engine_release_devices(void); /* at the end of the program */
+void rlx_engine_destroy(rlx_engine *engine);
+rlx_device *rlx_engine_device(const rlx_engine *engine);
+/* borrowed; NULL: the oracle */ /* NULL is fine */
 
 /* One run; states keep what it wrote. Outputs are owned by the caller. */
 RLX_WARN_UNUSED rlx_status rlx_engine_run(rlx_engine *engine, const rlx_test_array *inputs,
