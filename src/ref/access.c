@@ -58,6 +58,9 @@ void rlx_ref_write_f32(const rlx_tensor *tensor, int64_t offset, int64_t stride,
         float *to = (float *)tensor->data + offset;
         for (int64_t i = 0; i < count; i++)
             to[i * stride] = values[i];
+    } else if (stride == 1 && (tensor->dtype == RLX_DTYPE_F16 || tensor->dtype == RLX_DTYPE_BF16)) {
+        uint16_t *to = (uint16_t *)tensor->data + offset;
+        rlx_dtype_row_of(tensor->dtype)->encode(to, values, (uint64_t)count);
     } else {
         for (int64_t i = 0; i < count; i++)
             rlx_store_f64(tensor->dtype, tensor->data, offset + i * stride, values[i]);

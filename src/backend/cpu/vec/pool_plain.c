@@ -71,15 +71,13 @@ VEC_INLINE float nothing(bool is_max) {
 }
 
 /* A row of inputs between its padding, as f32: span elements and a vector more. */
-VEC_INLINE void lay_out(rlx_dtype dtype, const pool *self, const void *from, float *row) {
+static void lay_out(const pool *self, int64_t from, float *row) {
     const rlx_window *w = &self->axes[X];
-    int64_t lead = rlx_ref_least(w->begin, self->span), i = 0;
+    int64_t lead = rlx_ref_least(w->begin, self->span);
     int64_t count = rlx_ref_least(w->in, self->span - lead);
     for (int64_t k = 0; k < lead; k++)
         row[k] = nothing(self->is_max);
-    for (; i + VF <= count; i += VF)
-        vf_store(row + lead + i, vec_get(dtype, from, i));
-    if (i < count) vf_store_n(row + lead + i, vec_get_n(dtype, from, i, count - i), count - i);
+    rlx_ref_read_f32(self->x, from, 1, count, row + lead);
     for (int64_t k = lead + count; k < self->span + VF; k++)
         row[k] = nothing(self->is_max);
 }
@@ -96,12 +94,12 @@ VEC_INLINE void join_row(bool is_max, const pool *self, const float *row, float 
 }
 
 /* All taps of the one window of a row of inputs. */
-VEC_INLINE vf join_window(rlx_dtype dtype, bool is_max, const void *from, int64_t count, vf best) {
+VEC_INLINE vf join_window(bool is_max, const float *from, int64_t count, vf best) {
     int64_t i = 0;
     for (; i + VF <= count; i += VF)
-        best = join(is_max, best, vec_get(dtype, from, i));
+        best = join(is_max, best, vf_load(from + i));
     if (i < count) {
-        vf x = vec_lanes_or(vec_get_n(dtype, from, i, count - i), count - i, nothing(is_max));
+        vf x = vec_lanes_or(vf_load_n(from + i, count - i), count - i, nothing(is_max));
         best = join(is_max, best, x);
     }
     return best;
@@ -132,14 +130,21 @@ static float first_zero(const pool *self, const spot *s, int64_t first, int64_t 
     return 0;
 }
 
+/* Inputs side by side as f32: those in memory, or converted into the workspace. */
+static const float *inputs(const pool *self, int64_t from, int64_t count, float *row) {
+    if (self->x->dtype == RLX_DTYPE_F32) return (const float *)self->x->data + from;
+    rlx_ref_read_f32(self->x, from, 1, count, row);
+    return row;
+}
+
 /* A row of one output. */
-VEC_INLINE void pool_one(rlx_dtype dtype, bool is_max, const pool *self, const spot *s, void *to) {
+VEC_INLINE void pool_one(bool is_max, const pool *self, const spot *s, int64_t to, float *row) {
     const rlx_window *w = &self->axes[X];
     int64_t first, count = taps_within(w, -w->begin, w->in, &first);
     vf best = vf_set(nothing(is_max));
     for (int64_t r = 0; r < s->count[0] * s->count[1]; r++) {
-        const void *from = vec_at(self->x, vec_bytes(dtype), row_offset(self, s, r) + first);
-        best = join_window(dtype, is_max, from, count, best);
+        const float *from = inputs(self, row_offset(self, s, r) + first, count, row);
+        best = join_window(is_max, from, count, best);
     }
     float value = vf_sum(best), by = s->divisor * (float)divisor(self, X, 0);
     if (is_max) {
@@ -150,31 +155,26 @@ VEC_INLINE void pool_one(rlx_dtype dtype, bool is_max, const pool *self, const s
     } else {
         value = by == 0 ? 0 : value / by;
     }
-    vec_put_n(dtype, to, 0, vf_set(value), 1);
+    rlx_ref_write_f32(self->y, to, 1, 1, &value);
 }
 
 /* Workspace: a laid out row, the joined rows, and what each output divides by. */
-VEC_INLINE void pool_row(rlx_dtype dtype, bool is_max, const pool *self, const spot *s, void *to,
-                         float *row, float *joined, const float *by) {
+VEC_INLINE void pool_row(bool is_max, const pool *self, const spot *s, int64_t to, float *row,
+                         float *joined, const float *by) {
     const rlx_window *w = &self->axes[X];
     for (int64_t i = 0; i < self->wide; i++)
         joined[i] = nothing(is_max);
     for (int64_t r = 0; r < s->count[0] * s->count[1]; r++) {
-        const void *from = vec_at(self->x, vec_bytes(dtype), row_offset(self, s, r));
-        lay_out(dtype, self, from, row);
+        lay_out(self, row_offset(self, s, r), row);
         join_row(is_max, self, row, joined);
     }
     for (int64_t i = 0; w->stride > 1 && i < w->out; i++)
         joined[i] = joined[i * w->stride];
-    for (int64_t i = 0; i < w->out; i += VF) {
-        int64_t count = rlx_ref_least(VF, w->out - i);
-        vf value = vf_load_n(joined + i, count);
-        if (!is_max) {
-            vf divide = vf_load_n(by + i, count) * s->divisor;
-            value = vf_select(divide > 0.0f, value / divide, vf_set(0));
-        }
-        vec_put_n(dtype, to, i, value, count);
+    for (int64_t i = 0; !is_max && i < w->out; i += VF) {
+        vf divide = vf_load(by + i) * s->divisor;
+        vf_store(joined + i, vf_select(divide > 0.0f, vf_load(joined + i) / divide, vf_set(0)));
     }
+    rlx_ref_write_f32(self->y, to, 1, w->out, joined);
 }
 
 static spot spot_of(const pool *self, int64_t item) {
@@ -195,8 +195,8 @@ static int64_t room(int64_t count) { /* elements of a part of the workspace */
     return (count + 2 * VF - 1) / VF * VF;
 }
 
-VEC_INLINE void run_kind(rlx_dtype dtype, bool is_max, const rlx_kernel_args *args,
-                         const pool *self, int64_t begin, int64_t end) {
+VEC_INLINE void run_kind(bool is_max, const rlx_kernel_args *args, const pool *self, int64_t begin,
+                         int64_t end) {
     const rlx_tensor *y = self->y;
     float *row = args->workspace, *joined = row + room(self->span), *by = joined + room(self->wide);
     bool is_single = self->axes[X].out == 1 && self->axes[X].dilation == 1;
@@ -204,22 +204,12 @@ VEC_INLINE void run_kind(rlx_dtype dtype, bool is_max, const rlx_kernel_args *ar
         by[i] = (float)divisor(self, X, i);
     for (int64_t item = begin; item < end; item++) {
         spot s = spot_of(self, item);
-        void *to =
-            vec_to(y, vec_bytes(dtype), rlx_ref_offset(y->rank - 1, y->dims, y->strides, item));
+        int64_t to = rlx_ref_offset(y->rank - 1, y->dims, y->strides, item);
         if (is_single) {
-            pool_one(dtype, is_max, self, &s, to);
+            pool_one(is_max, self, &s, to, row);
         } else {
-            pool_row(dtype, is_max, self, &s, to, row, joined, by);
+            pool_row(is_max, self, &s, to, row, joined, by);
         }
-    }
-}
-
-VEC_INLINE void run_dtype(rlx_dtype dtype, const rlx_kernel_args *args, const pool *self,
-                          int64_t begin, int64_t end) {
-    if (self->is_max) {
-        run_kind(dtype, true, args, self, begin, end);
-    } else {
-        run_kind(dtype, false, args, self, begin, end);
     }
 }
 
@@ -231,7 +221,11 @@ static bool fits(const rlx_kernel_args *args) {
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     pool self = pool_of(args);
-    VEC_BY_DTYPE(self.x->dtype, run_dtype, args, &self, begin, end);
+    if (self.is_max) {
+        run_kind(true, args, &self, begin, end);
+    } else {
+        run_kind(false, args, &self, begin, end);
+    }
 }
 
 static uint64_t workspace(const rlx_kernel_args *args) {
