@@ -45,7 +45,9 @@ function(rlx_folder name)
     add_library(rlx_${name} OBJECT ${folder_UNPARSED_ARGUMENTS})
     if(folder_KERNELS)
         target_link_libraries(rlx_${name} PRIVATE rlx_flags)
-        target_compile_options(rlx_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
+        # Nothing unwinds through a kernel in a release.
+        target_compile_options(rlx_${name} PRIVATE
+            $<$<CONFIG:Release>:-O3;-fno-asynchronous-unwind-tables>)
     else()
         target_link_libraries(rlx_${name} PRIVATE rlx_strict)
     endif()

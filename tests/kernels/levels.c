@@ -6,10 +6,12 @@
 /* clang-format off */
 #if defined(RLX_HAS_WIDE)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_wide[];
+#define NARROW(family)
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
 static const rlx_cpu_override *const wide_families[] = {
 #define FAMILY(family) rlx_cpu_##family##_wide,
+#define NARROW(family)
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};

@@ -20,10 +20,12 @@ extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx2;
 static const rlx_cpu_preparation *const avx2_preparations[] = {&rlx_cpu_elementwise_preparation_avx2, NULL};
 #if defined(RLX_HAS_AVX512)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx512[];
+#define NARROW(family)
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
 static const rlx_cpu_override *const avx512_families[] = {
 #define FAMILY(family) rlx_cpu_##family##_avx512,
+#define NARROW(family) rlx_cpu_##family##_avx2,
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
