@@ -44,21 +44,25 @@ static inline uint64_t rlx_failure_pack(rlx_failure_kind kind, uint32_t by, uint
 /* Its status and text; not 0. */
 RLX_WARN_UNUSED rlx_status rlx_failure_explain(uint64_t failure, uint32_t rank_count);
 
-static inline bool rlx_compare_words(uint64_t seen, rlx_compare compare, uint64_t value) {
+/* A comparison with a value as a range of words, so that who polls need not choose each time. */
+typedef struct rlx_word_range {
+    uint64_t low, span; /* low .. low + span, which never wraps */
+    bool is_outside;    /* the words that are not in it */
+} rlx_word_range;
+static inline rlx_word_range rlx_word_range_of(rlx_compare compare, uint64_t value) {
     switch (compare) {
     case RLX_COMPARE_EQ:
-        return seen == value;
     case RLX_COMPARE_NE:
-        return seen != value;
-    case RLX_COMPARE_GT:
-        return seen > value;
+        return (rlx_word_range){value, 0, compare == RLX_COMPARE_NE};
     case RLX_COMPARE_GE:
-        return seen >= value;
     case RLX_COMPARE_LT:
-        return seen < value;
+        return (rlx_word_range){value, UINT64_MAX - value, compare == RLX_COMPARE_LT};
     default:
-        return seen <= value;
+        return (rlx_word_range){0, value, compare == RLX_COMPARE_GT};
     }
+}
+static inline bool rlx_word_is_in(rlx_word_range range, uint64_t word) {
+    return (word - range.low <= range.span) != range.is_outside;
 }
 /* RLX_TIMEOUT: nobody in particular was late. */
 RLX_WARN_UNUSED rlx_status rlx_wait_until_timeout(const rlx_transport *base, uint64_t offset,

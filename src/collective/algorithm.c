@@ -59,10 +59,6 @@ static void fold_small(rlx_mapped *self, const rlx_collective_call *call, uint64
                   self->targets, 1, count);
 }
 
-void rlx_small_reduce(rlx_mapped *self, const rlx_collective_call *call) {
-    fold_small(self, call, 0, call->count);
-}
-
 static void finish_small(rlx_mapped *self, const rlx_collective_call *call) {
     uint64_t bytes = call->count * call->element_bytes, first, count;
     uint8_t *output = call->output;

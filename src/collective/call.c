@@ -13,7 +13,7 @@ static void post(rlx_mapped *self, const rlx_collective_call *call) {
 }
 
 /* What everybody says; a barrier's descriptor is not written out. */
-static rlx_status disagree(const rlx_mapped *self) {
+rlx_status rlx_mapped_disagree(const rlx_mapped *self) {
     static const rlx_collective_call barrier = {.kind = RLX_CALL_BARRIER};
     rlx_descriptor all[RLX_RANKS_MOST];
     for (uint32_t i = 0; i < self->base.rank_count; ++i) {
@@ -46,7 +46,7 @@ static inline rlx_status meet(rlx_mapped *self, uint32_t kind, bool *out_agrees)
 static rlx_status finish(rlx_mapped *self, const rlx_collective_call *call) {
     bool agrees = false;
     RLX_TRY(meet(self, call->kind, &agrees));
-    if (!agrees) return disagree(self);
+    if (!agrees) return rlx_mapped_disagree(self);
     return rlx_way_finish(self, call);
 }
 
@@ -68,7 +68,7 @@ static rlx_status finish_step(rlx_transport *base, const rlx_collective_call *ca
 
 const rlx_queue_steps rlx_mapped_steps = {post_step, finish_step};
 
-static void note_thread(rlx_mapped *self) {
+void rlx_mapped_note_thread(rlx_mapped *self) {
     static _Thread_local int32_t number;
     rlx_mapped_world *world = self->world;
     if (number == 0) number = rlx_thread_number();
@@ -78,24 +78,24 @@ static void note_thread(rlx_mapped *self) {
 }
 
 static inline rlx_status begin(rlx_mapped *self) {
-    if (!self->world->is_shared) note_thread(self);
+    if (!self->world->is_shared) rlx_mapped_note_thread(self);
     RLX_TRY(rlx_mapped_failure(self));
     return self->queue.is_poisoned ? meet_poisoned(self) : RLX_OK;
 }
 
 /* The short way through post and meet: one word each. */
-static rlx_status meet_at_barrier(rlx_mapped *self) {
-    uint64_t word = 2 * ++self->sequence + 1;
-    bool agrees = true;
-    atomic_store_explicit(&rlx_slot_of(self, self->base.rank)->word, word, memory_order_release);
+static inline rlx_status meet_at_barrier(rlx_mapped *self) {
+    uint64_t sequence = ++self->sequence, word = 2 * sequence + 1, other = 0;
+    rlx_slot *const *slots = self->slots[sequence % 2];
+    uint32_t count = self->base.rank_count, rank = self->base.rank;
+    atomic_store_explicit(&slots[rank]->word, word, memory_order_release);
     rlx_mapped_ring(self->world);
-    for (uint32_t i = 0; i < self->base.rank_count; ++i) {
-        const _Atomic uint64_t *other = &rlx_slot_of(self, i)->word;
-        if (i == self->base.rank) continue;
-        RLX_TRY(rlx_mapped_wait_for(self, other, word - 1, i, RLX_CALL_BARRIER));
-        agrees = agrees && atomic_load_explicit(other, memory_order_relaxed) == word;
+    for (uint32_t i = 0; i < count; ++i) {
+        if (i == rank) continue;
+        RLX_TRY(rlx_mapped_wait_for(self, &slots[i]->word, word - 1, i, RLX_CALL_BARRIER));
+        other |= atomic_load_explicit(&slots[i]->word, memory_order_relaxed) ^ word;
     }
-    return agrees ? RLX_OK : disagree(self);
+    return other == 0 ? RLX_OK : rlx_mapped_disagree(self);
 }
 
 rlx_status rlx_mapped_barrier(rlx_transport *base) {
@@ -108,30 +108,8 @@ rlx_status rlx_mapped_barrier(rlx_transport *base) {
     return meet_at_barrier(self);
 }
 
-/* Small reductions are what decoding waits for: post, meet and fold in one go. */
-static rlx_status reduce_small(rlx_mapped *self, const rlx_collective_call *call) {
-    bool agrees = false;
-    rlx_slot *slot;
-    ++self->sequence;
-    slot = rlx_slot_of(self, self->base.rank);
-    rlx_descriptor_set(&slot->about, call);
-    rlx_small_post(slot, call->input, call->input_bytes);
-    atomic_store_explicit(&slot->word, 2 * self->sequence, memory_order_release);
-    rlx_mapped_ring(self->world);
-    self->queue.is_posted = true;
-    RLX_TRY(meet(self, call->kind, &agrees));
-    if (!agrees) return disagree(self);
-    rlx_small_reduce(self, call);
-    return RLX_OK;
-}
-
 rlx_status rlx_mapped_run(rlx_transport *base, const rlx_collective_call *call) {
     rlx_mapped *self = (rlx_mapped *)base;
-    if (call->kind == RLX_COLLECTIVE_ALL_REDUCE && call->input_bytes - 1 < RLX_SMALL_BYTES &&
-        self->queue.count == 0) {
-        RLX_TRY(begin(self));
-        return reduce_small(self, call);
-    }
     RLX_TRY(begin(self));
     if (self->queue.count != 0) {
         rlx_queue_drain(&self->queue, base, UINT64_MAX);
@@ -154,6 +132,6 @@ rlx_status rlx_mapped_start(rlx_transport *base, const rlx_collective_call *call
 
 rlx_status rlx_mapped_wait(rlx_transport *base, uint64_t token) {
     rlx_mapped *self = (rlx_mapped *)base;
-    if (self->queue.count != 0) note_thread(self);
+    if (self->queue.count != 0) rlx_mapped_note_thread(self);
     return rlx_queue_wait(&self->queue, base, token);
 }

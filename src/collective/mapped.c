@@ -69,6 +69,8 @@ static void release_endpoint(rlx_mapped *self) {
     rlx_allocator allocator = self->base.allocator;
     rlx_free(&allocator, self->members);
     rlx_free(&allocator, self->areas);
+    rlx_free(&allocator, self->slots[0]);
+    rlx_free(&allocator, self->slots[1]);
     rlx_free(&allocator, self->heaps);
     rlx_free(&allocator, (void *)(uintptr_t)self->sources);
     rlx_free(&allocator, self->targets);
@@ -81,6 +83,10 @@ static rlx_status allocate_tables(rlx_mapped *self, uint32_t count) {
     const rlx_allocator *allocator = &self->base.allocator;
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->members, (void **)&self->members));
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->areas, (void **)&self->areas));
+    for (uint32_t i = 0; i < 2; ++i) {
+        RLX_TRY(
+            rlx_alloc_array(allocator, count, sizeof *self->slots[i], (void **)&self->slots[i]));
+    }
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->heaps, (void **)&self->heaps));
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->sources, (void **)&self->sources));
     RLX_TRY(rlx_alloc_array(allocator, count, sizeof *self->targets, (void **)&self->targets));
@@ -115,6 +121,8 @@ static rlx_status make_endpoint(const rlx_transport *like, rlx_mapped_world *wor
 static void set_member(rlx_mapped *self, uint32_t index, uint32_t rank) {
     self->members[index] = rank;
     self->areas[index] = area_of(self->world, rank, self->group);
+    for (uint32_t i = 0; i < 2; ++i)
+        self->slots[i][index] = &self->areas[index]->slots[i];
     self->heaps[index] = heap_of(self->world, rank);
     if (rank == self->world->rank) self->base.rank = index;
 }
@@ -162,13 +170,8 @@ rlx_status rlx_mapped_check(rlx_transport *base) {
     return rlx_mapped_failure((rlx_mapped *)base);
 }
 
-/* Puts beside a signal are often one word. */
 static inline void move_bytes(void *to, const void *from, uint64_t bytes) {
-    if (bytes == 8) {
-        memcpy(to, from, 8);
-    } else if (bytes != 0) {
-        memmove(to, from, bytes);
-    }
+    if (bytes != 0) memmove(to, from, bytes);
 }
 
 rlx_status rlx_mapped_put(rlx_transport *base, rlx_symmetric_buffer dst, const void *src) {
@@ -196,16 +199,32 @@ static _Atomic uint64_t *word_at(const rlx_mapped *self, uint32_t rank, uint64_t
     return (_Atomic uint64_t *)(void *)(self->heaps[rank] + offset);
 }
 
-rlx_status rlx_mapped_put_signal(rlx_transport *base, rlx_symmetric_buffer dst, const void *src,
-                                 uint64_t signal_offset, const rlx_atomic_call *signal) {
-    rlx_mapped *self = (rlx_mapped *)base;
-    _Atomic uint64_t *word = word_at(self, dst.rank, signal_offset);
-    move_bytes(self->heaps[dst.rank] + dst.offset, src, dst.bytes);
-    if (signal->kind == RLX_ATOMIC_SET) {
-        atomic_store_explicit(word, signal->value, memory_order_release);
+static __attribute__((noinline)) rlx_status put_signal(rlx_mapped *self,
+                                                       const rlx_symmetric_buffer *dst,
+                                                       const void *src, _Atomic uint64_t *word,
+                                                       rlx_atomic_kind kind, uint64_t value) {
+    move_bytes(self->heaps[dst->rank] + dst->offset, src, dst->bytes);
+    if (kind == RLX_ATOMIC_SET) {
+        atomic_store_explicit(word, value, memory_order_release);
     } else {
-        atomic_fetch_add_explicit(word, signal->value, memory_order_acq_rel);
+        atomic_fetch_add_explicit(word, value, memory_order_acq_rel);
     }
+    rlx_mapped_ring(self->world);
+    return RLX_OK;
+}
+
+rlx_status rlx_mapped_put_signal(rlx_transport *base, const rlx_symmetric_buffer *dst,
+                                 const void *src, uint64_t signal_offset, rlx_atomic_kind kind,
+                                 uint64_t value) {
+    rlx_mapped *self = (rlx_mapped *)base;
+    uint8_t *heap = self->heaps[dst->rank];
+    _Atomic uint64_t *word = (_Atomic uint64_t *)(void *)(heap + signal_offset);
+    /* One word and a number beside it: less work than the calls and choices above. */
+    if (dst->bytes != 8 || kind != RLX_ATOMIC_SET) {
+        return put_signal(self, dst, src, word, kind, value);
+    }
+    memcpy(heap + dst->offset, src, 8);
+    atomic_store_explicit(word, value, memory_order_release);
     rlx_mapped_ring(self->world);
     return RLX_OK;
 }

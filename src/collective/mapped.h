@@ -96,9 +96,10 @@ typedef struct rlx_mapped {
     rlx_transport base;
     rlx_mapped_world *world; /* owned by the endpoint of all ranks, borrowed by sub-groups */
     uint32_t group;
-    uint32_t *members; /* their numbers among all ranks; owned */
-    rlx_area **areas;  /* per member; owned */
-    uint8_t **heaps;   /* per member; owned */
+    uint32_t *members;   /* their numbers among all ranks; owned */
+    rlx_area **areas;    /* per member; owned */
+    rlx_slot **slots[2]; /* per member: theirs for odd and for even calls; owned */
+    uint8_t **heaps;     /* per member; owned */
     const void **sources;
     void **targets;                     /* room for a fold's operands; owned */
     const struct rlx_fold_table *folds; /* for this processor */
@@ -114,7 +115,12 @@ RLX_WARN_UNUSED rlx_status rlx_mapped_create(const rlx_transport_ops *ops,
                                              rlx_mapped_world *world,
                                              rlx_transport **out_transport);
 
-extern const rlx_queue_steps rlx_mapped_steps; /* call.c */
+/* call.c */
+extern const rlx_queue_steps rlx_mapped_steps;
+/* RLX_MISMATCH, and what everybody says of the current call. */
+rlx_status rlx_mapped_disagree(const rlx_mapped *self);
+/* Among threads: who uses the endpoint now. */
+void rlx_mapped_note_thread(rlx_mapped *self);
 
 /* The methods; an implementation's table names them. */
 void rlx_mapped_destroy(rlx_transport *base);
@@ -123,14 +129,17 @@ rlx_status rlx_mapped_check(rlx_transport *base);
 rlx_status rlx_mapped_put(rlx_transport *base, rlx_symmetric_buffer dst, const void *src);
 rlx_status rlx_mapped_get(rlx_transport *base, rlx_symmetric_buffer src, void *dst);
 rlx_status rlx_mapped_order(rlx_transport *base); /* fence and quiet */
-rlx_status rlx_mapped_put_signal(rlx_transport *base, rlx_symmetric_buffer dst, const void *src,
-                                 uint64_t signal_offset, const rlx_atomic_call *signal);
+rlx_status rlx_mapped_put_signal(rlx_transport *base, const rlx_symmetric_buffer *dst,
+                                 const void *src, uint64_t signal_offset, rlx_atomic_kind kind,
+                                 uint64_t value);
 rlx_status rlx_mapped_wait_until(rlx_transport *base, uint64_t offset, rlx_compare compare,
                                  uint64_t value, uint64_t *out_seen);
 rlx_status rlx_mapped_atomic(rlx_transport *base, rlx_symmetric_buffer where,
                              const rlx_atomic_call *call, uint64_t *out_before);
 rlx_status rlx_mapped_barrier(rlx_transport *base);
 rlx_status rlx_mapped_run(rlx_transport *base, const rlx_collective_call *call);
+rlx_status rlx_mapped_all_reduce(rlx_transport *base, const void *input, void *output,
+                                 uint64_t count, rlx_dtype dtype, rlx_reduction reduction);
 rlx_status rlx_mapped_start(rlx_transport *base, const rlx_collective_call *call,
                             uint64_t *out_token);
 rlx_status rlx_mapped_wait(rlx_transport *base, uint64_t token);
@@ -142,8 +151,8 @@ rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
         .check = rlx_mapped_check, .put = rlx_mapped_put, .get = rlx_mapped_get,                   \
         .fence = rlx_mapped_order, .quiet = rlx_mapped_order, .put_signal = rlx_mapped_put_signal, \
         .wait_until = rlx_mapped_wait_until, .atomic = rlx_mapped_atomic,                          \
-        .barrier = rlx_mapped_barrier, .run = rlx_mapped_run, .start = rlx_mapped_start,           \
-        .wait = rlx_mapped_wait, .split = rlx_mapped_split                                         \
+        .barrier = rlx_mapped_barrier, .run = rlx_mapped_run, .all_reduce = rlx_mapped_all_reduce, \
+        .start = rlx_mapped_start, .wait = rlx_mapped_wait, .split = rlx_mapped_split              \
     }
 
 /* wait.c ------------------------------------------------------------------------------------- */
@@ -200,7 +209,7 @@ RLX_WARN_UNUSED rlx_status rlx_way_all_done(rlx_mapped *self, uint32_t kind);
 
 /* The first line of each slot of the current call. */
 static inline rlx_slot *rlx_slot_of(const rlx_mapped *self, uint32_t member) {
-    return &self->areas[member]->slots[self->sequence % 2];
+    return self->slots[self->sequence % 2][member];
 }
 
 /* Where a small payload of this size lies in a slot. */
@@ -221,9 +230,6 @@ static inline void rlx_small_copy(void *to, const void *from, uint64_t bytes) {
 static inline void rlx_small_post(rlx_slot *slot, const void *from, uint64_t bytes) {
     rlx_small_copy(rlx_small_payload(slot, bytes), from, bytes);
 }
-
-/* The fold of an all_reduce whose operands lie in slots. */
-void rlx_small_reduce(rlx_mapped *self, const rlx_collective_call *call);
 
 /* The first chunk's copy, and the rest of a staged call. */
 void rlx_staged_post(rlx_mapped *self, const rlx_collective_call *call);

@@ -71,13 +71,11 @@ static rlx_status check_alive(rlx_mapped *self, uint32_t awaited, uint32_t call)
 
 typedef struct condition {
     const _Atomic uint64_t *word;
-    rlx_compare compare;
-    uint64_t value;
+    rlx_word_range range;
 } condition;
 
-static bool holds(const condition *wanted) {
-    return rlx_compare_words(atomic_load_explicit(wanted->word, memory_order_acquire),
-                             wanted->compare, wanted->value);
+static inline bool holds(const condition *wanted) {
+    return rlx_word_is_in(wanted->range, atomic_load_explicit(wanted->word, memory_order_acquire));
 }
 
 static bool spin(const rlx_mapped *self, const condition *wanted) {
@@ -155,28 +153,38 @@ static rlx_status wait_for(rlx_mapped *self, const condition *wanted, uint32_t a
 
 rlx_status rlx_mapped_wait_slow(rlx_mapped *self, const _Atomic uint64_t *word, uint64_t value,
                                 uint32_t member, uint32_t kind) {
-    const condition wanted = {word, RLX_COMPARE_GE, value};
+    const condition wanted = {word, rlx_word_range_of(RLX_COMPARE_GE, value)};
     uint32_t rank = self->members[member];
     rlx_status status = wait_for(self, &wanted, rank, kind);
     if (status != RLX_TIMEOUT || rlx_mapped_failure(self) != RLX_OK) return status;
     return fail(self, RLX_FAILURE_LATE, rank, kind);
 }
 
+static __attribute__((noinline)) rlx_status
+wait_until_slow(rlx_mapped *self, const condition *wanted, uint64_t *out_seen) {
+    rlx_status status = wait_for(self, wanted, RLX_RANKS_MOST, RLX_CALL_WAIT_UNTIL);
+    uint64_t seen = atomic_load_explicit(wanted->word, memory_order_acquire);
+    if (status == RLX_TIMEOUT && rlx_mapped_failure(self) == RLX_OK) {
+        return rlx_wait_until_timeout(&self->base,
+                                      (uintptr_t)wanted->word - (uintptr_t)self->base.heap, seen);
+    }
+    if (status == RLX_OK && out_seen != NULL) *out_seen = seen;
+    return status;
+}
+
 rlx_status rlx_mapped_wait_until(rlx_transport *base, uint64_t offset, rlx_compare compare,
                                  uint64_t value, uint64_t *out_seen) {
     rlx_mapped *self = (rlx_mapped *)base;
     const _Atomic uint64_t *word = (const _Atomic uint64_t *)(void *)(base->heap + offset);
-    const condition wanted = {word, compare, value};
-    rlx_status status = RLX_OK;
-    bool is_there = holds(&wanted);
-    for (uint32_t i = 0; !is_there && i < RLX_EAGER_SPINS && self->world->spins != 0; ++i)
-        is_there = holds(&wanted);
-    if (!is_there) status = wait_for(self, &wanted, RLX_RANKS_MOST, RLX_CALL_WAIT_UNTIL);
-    if (status == RLX_TIMEOUT && rlx_mapped_failure(self) == RLX_OK) {
-        return rlx_wait_until_timeout(base, offset, atomic_load(word));
+    const rlx_word_range range = rlx_word_range_of(compare, value);
+    uint32_t spins = self->world->spins != 0 ? RLX_EAGER_SPINS : 1;
+    for (uint32_t i = 0; i < spins; ++i) {
+        uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
+        if (!rlx_word_is_in(range, seen)) continue;
+        if (out_seen != NULL) *out_seen = seen;
+        return RLX_OK;
     }
-    if (status == RLX_OK) *out_seen = atomic_load_explicit(word, memory_order_acquire);
-    return status;
+    return wait_until_slow(self, &(condition){word, range}, out_seen);
 }
 
 void rlx_mapped_enter(rlx_mapped_world *world) {

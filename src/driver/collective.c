@@ -35,7 +35,6 @@ void rlx_collective_part(uint64_t count, uint32_t rank_count, uint32_t part, uin
 static const uint8_t element_bytes[RLX_DTYPE_COUNT] = {
     [RLX_DTYPE_F32] = 4, [RLX_DTYPE_F64] = 8, [RLX_DTYPE_F16] = 2, [RLX_DTYPE_BF16] = 2,
     [RLX_DTYPE_I32] = 4, [RLX_DTYPE_I64] = 8, [RLX_DTYPE_U8] = 1};
-enum { QUICK_ELEMENTS = 2048 };
 
 static inline bool takes_dtype(rlx_dtype dtype) {
     return (unsigned)dtype < RLX_DTYPE_COUNT && element_bytes[dtype] != 0;
@@ -209,15 +208,22 @@ static rlx_status poison(rlx_transport *transport, const rlx_collective_request 
     return cause;
 }
 
-rlx_status rlx_collective_run(rlx_transport *transport, const rlx_collective_request *request) {
+static rlx_status run_checked(rlx_transport *transport, const rlx_collective_request *request) {
     rlx_collective_call call;
     rlx_status status;
-    if (transport == NULL || request == NULL) {
-        return RLX_FAIL(RLX_INVALID_ARGUMENT, "collective: null");
-    }
+    if (transport == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "collective: null");
     status = make_call(transport, request, &call);
     if (status != RLX_OK) return poison(transport, request, status);
     return transport->ops->run(transport, &call);
+}
+
+rlx_status rlx_collective_run(rlx_transport *transport, const rlx_collective_request *request) {
+    if (request == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "collective: null");
+    if (request->kind == RLX_COLLECTIVE_ALL_REDUCE) {
+        return rlx_all_reduce(transport, request->input, request->output, request->count,
+                              request->dtype, request->reduction);
+    }
+    return run_checked(transport, request);
 }
 
 rlx_status rlx_collective_start(rlx_transport *transport, const rlx_collective_request *request,
@@ -237,65 +243,26 @@ rlx_status rlx_collective_wait(rlx_transport *transport, uint64_t token) {
     return transport->ops->wait(transport, token);
 }
 
-/* Offset in the own heap or private, of memory that is known not to wrap; false where it crosses
- * the heap's end. */
-static inline bool quick_place(const rlx_transport *transport, const void *memory, uint64_t bytes,
-                               uint64_t *out_offset) {
-    uint64_t offset = (uint64_t)((uintptr_t)memory - (uintptr_t)transport->heap);
-    bool is_inside = offset < transport->heap_bytes;
-    *out_offset = is_inside ? offset : RLX_OFFSET_PRIVATE;
-    return !is_inside || bytes <= transport->heap_bytes - offset;
-}
-
-/* A few elements are summed in less time than a careful look takes: the same checks at once. False
- * where anything is out of the ordinary; then the careful way says what. */
-static inline bool quick_reduce(const rlx_transport *transport, const void *input, void *output,
-                                uint64_t count, rlx_dtype dtype, rlx_reduction reduction,
-                                rlx_collective_call *call) {
-    uintptr_t in = (uintptr_t)input, out = (uintptr_t)output;
-    uint64_t bytes;
-    uint32_t element;
-    if (transport == NULL || input == NULL || output == NULL || count - 1 >= QUICK_ELEMENTS ||
-        !takes_dtype(dtype) || (unsigned)reduction >= RLX_REDUCTION_COUNT) {
-        return false;
-    }
-    element = element_bytes[dtype];
-    bytes = count * element;
-    if (((in | out) & (element - 1)) != 0 || in > UINTPTR_MAX - bytes ||
-        out > UINTPTR_MAX - bytes) {
-        return false;
-    }
-    if (in != out && in < out + bytes && out < in + bytes) return false;
-    call->kind = RLX_COLLECTIVE_ALL_REDUCE;
-    call->reduction = reduction;
-    call->dtype = dtype;
-    call->root = 0;
-    call->count = count;
-    call->input = input;
-    call->output = output;
-    call->element_bytes = element;
-    call->input_bytes = call->output_bytes = bytes;
-    if (!quick_place(transport, input, bytes, &call->input_offset) ||
-        !quick_place(transport, output, bytes, &call->output_offset)) {
-        return false;
-    }
-    if (in == out) call->input_offset = RLX_OFFSET_IN_PLACE;
-    return true;
-}
-
-rlx_status rlx_all_reduce(rlx_transport *transport, const void *input, void *output, uint64_t count,
-                          rlx_dtype dtype, rlx_reduction reduction) {
-    rlx_collective_call call;
-    if (quick_reduce(transport, input, output, count, dtype, reduction, &call)) {
-        return transport->ops->run(transport, &call);
-    }
+/* Apart, so that the short way saves no registers for it. */
+__attribute__((noinline)) rlx_status rlx_all_reduce_checked(rlx_transport *transport,
+                                                            const void *input, void *output,
+                                                            uint64_t count, rlx_dtype dtype,
+                                                            rlx_reduction reduction) {
     const rlx_collective_request request = {.kind = RLX_COLLECTIVE_ALL_REDUCE,
                                             .reduction = reduction,
                                             .dtype = dtype,
                                             .count = count,
                                             .input = input,
                                             .output = output};
-    return rlx_collective_run(transport, &request);
+    return run_checked(transport, &request);
+}
+
+rlx_status rlx_all_reduce(rlx_transport *transport, const void *input, void *output, uint64_t count,
+                          rlx_dtype dtype, rlx_reduction reduction) {
+    if (transport != NULL && transport->ops->all_reduce != NULL) {
+        return transport->ops->all_reduce(transport, input, output, count, dtype, reduction);
+    }
+    return rlx_all_reduce_checked(transport, input, output, count, dtype, reduction);
 }
 
 rlx_status rlx_all_gather(rlx_transport *transport, const void *input, void *output, uint64_t count,

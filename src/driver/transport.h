@@ -59,9 +59,10 @@ typedef struct rlx_transport_ops {
     rlx_status (*get_start)(rlx_transport *base, rlx_symmetric_buffer src, void *dst);
     rlx_status (*fence)(rlx_transport *base);
     rlx_status (*quiet)(rlx_transport *base);
-    /* `kind` SET or ADD on the word at {dst.rank, signal_offset}, after the bytes. */
-    rlx_status (*put_signal)(rlx_transport *base, rlx_symmetric_buffer dst, const void *src,
-                             uint64_t signal_offset, const rlx_atomic_call *signal);
+    /* `kind` SET or ADD on the word at {dst->rank, signal_offset}, after the bytes. */
+    rlx_status (*put_signal)(rlx_transport *base, const rlx_symmetric_buffer *dst, const void *src,
+                             uint64_t signal_offset, rlx_atomic_kind kind, uint64_t value);
+    /* `out_seen` may be NULL. */
     rlx_status (*wait_until)(rlx_transport *base, uint64_t offset, rlx_compare compare,
                              uint64_t value, uint64_t *out_seen);
     rlx_status (*atomic)(rlx_transport *base, rlx_symmetric_buffer where,
@@ -69,6 +70,10 @@ typedef struct rlx_transport_ops {
     rlx_status (*barrier)(rlx_transport *base); /* optional; NULL: run with RLX_CALL_BARRIER */
     /* Collectives, barrier and agreements. RLX_CALL_POISON returns without waiting. */
     rlx_status (*run)(rlx_transport *base, const rlx_collective_call *call);
+    /* Optional: all_reduce of arguments that nobody has looked at; the transport is not NULL. What
+     * is not small and ordinary goes on to rlx_all_reduce_checked. */
+    rlx_status (*all_reduce)(rlx_transport *base, const void *input, void *output, uint64_t count,
+                             rlx_dtype dtype, rlx_reduction reduction);
     rlx_status (*start)(rlx_transport *base, const rlx_collective_call *call, uint64_t *out_token);
     rlx_status (*wait)(rlx_transport *base, uint64_t token);
     rlx_status (*split)(rlx_transport *base, uint32_t colour, uint32_t key,
@@ -93,6 +98,11 @@ struct rlx_transport { /* first member of every implementation */
 
 enum { RLX_GROUPS_DEFAULT = 7, RLX_GROUPS_MOST = 31 };
 static const uint64_t rlx_timeout_default_ns = UINT64_C(30) * 1000000000u;
+
+/* all_reduce by the long way, which says what is wrong with its arguments. */
+RLX_WARN_UNUSED rlx_status rlx_all_reduce_checked(rlx_transport *transport, const void *input,
+                                                  void *output, uint64_t count, rlx_dtype dtype,
+                                                  rlx_reduction reduction);
 
 /* Reads and checks the options of any transport. */
 RLX_WARN_UNUSED rlx_status rlx_transport_read_options(const rlx_transport_options *options,

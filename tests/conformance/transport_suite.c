@@ -459,7 +459,10 @@ static void ranks_that_disagree_all_get_the_same_error(transport_view *view) {
     static _Thread_local float own_room[8192];
     uint8_t *heap = rlx_transport_address(view->transport, view->rank);
     bool is_last = view->rank + 1 == view->count;
-    for (uint64_t count = 10; count <= 4000; count += 3990) {
+    static const uint64_t counts[] = {2, 10,
+                                      4000}; /* in the line of a slot, in a slot, where it is */
+    for (uint32_t i = 0; i < 3; ++i) {
+        const uint64_t count = counts[i];
         const rlx_collective_request base = {.kind = RLX_COLLECTIVE_ALL_REDUCE,
                                              .dtype = RLX_DTYPE_F32,
                                              .count = count,
@@ -497,6 +500,41 @@ static void ranks_that_disagree_all_get_the_same_error(transport_view *view) {
                                 : rlx_all_gather(view->transport, NULL, NULL, 0, RLX_DTYPE_U8);
     CHECK_STATUS(RLX_MISMATCH, status);
     CHECK(strstr(rlx_last_error(), "calls barrier, rank 0 all_gather") != NULL);
+    status = is_last ? rlx_transport_barrier(view->transport)
+                     : rlx_all_reduce(view->transport, own_room, own_room, 2, RLX_DTYPE_F32,
+                                      RLX_REDUCTION_SUM);
+    CHECK_STATUS(RLX_MISMATCH, status);
+    CHECK(strstr(rlx_last_error(), "calls barrier, rank 0 all_reduce") != NULL);
+}
+
+/* What is wrong with an all_reduce of a few f32, and what the rank gets that called so. */
+static rlx_status spoil(rlx_collective_request *request, int fault, float *values, uint8_t *heap) {
+    switch (fault) {
+    case 0:
+        request->input = NULL;
+        return RLX_INVALID_ARGUMENT;
+    case 1:
+        request->dtype = RLX_DTYPE_I8;
+        return RLX_INVALID_ARGUMENT;
+    case 2:
+        request->output = values + 1; /* overlaps */
+        return RLX_INVALID_ARGUMENT;
+    case 3:
+        request->reduction = (rlx_reduction)77;
+        return RLX_INVALID_ARGUMENT;
+    case 4:
+        request->count = UINT64_MAX / 2;
+        return RLX_OUT_OF_BOUNDS;
+    case 5:
+        request->output = heap + TRANSPORT_HEAP_BYTES - 4;
+        return RLX_OUT_OF_BOUNDS;
+    case 6:
+        request->input = (uint8_t *)(values + 8) + 1;
+        return RLX_INVALID_ARGUMENT;
+    default:
+        request->input = (const void *)(UINTPTR_MAX - 3); /* wraps around */
+        return RLX_OUT_OF_BOUNDS;
+    }
 }
 
 static void wrong_arguments_of_one_rank_fail_the_call_for_all(transport_view *view) {
@@ -504,23 +542,16 @@ static void wrong_arguments_of_one_rank_fail_the_call_for_all(transport_view *vi
     float values[16] = {1.0f};
     int32_t one;
     bool is_last = view->rank + 1 == view->count;
-    for (int fault = 0; fault < 6; ++fault) {
+    for (int fault = 0; fault < 16; ++fault) {
         rlx_collective_request request = {.kind = RLX_COLLECTIVE_ALL_REDUCE,
                                           .dtype = RLX_DTYPE_F32,
-                                          .count = 8,
+                                          .count = fault < 8 ? 7 : 2,
                                           .input = values,
                                           .output = values};
-        static const rlx_status expected[] = {RLX_INVALID_ARGUMENT, RLX_INVALID_ARGUMENT,
-                                              RLX_INVALID_ARGUMENT, RLX_INVALID_ARGUMENT,
-                                              RLX_OUT_OF_BOUNDS,    RLX_OUT_OF_BOUNDS};
+        rlx_status expected = RLX_MISMATCH;
         uint8_t *heap = rlx_transport_address(t, view->rank);
-        if (is_last && fault == 0) request.input = NULL;
-        if (is_last && fault == 1) request.dtype = RLX_DTYPE_I8;
-        if (is_last && fault == 2) request.output = values + 3;
-        if (is_last && fault == 3) request.reduction = (rlx_reduction)77;
-        if (is_last && fault == 4) request.count = UINT64_MAX / 2;
-        if (is_last && fault == 5) request.output = heap + TRANSPORT_HEAP_BYTES - 8;
-        CHECK_STATUS(is_last ? expected[fault] : RLX_MISMATCH, rlx_collective_run(t, &request));
+        if (is_last) expected = spoil(&request, fault % 8, values, heap);
+        CHECK_STATUS(expected, rlx_collective_run(t, &request));
         if (!is_last) CHECK(rlx_last_error_detail()->rank == view->count - 1);
         one = 1;
         CHECK_OK(rlx_all_reduce(t, &one, &one, 1, RLX_DTYPE_I32, RLX_REDUCTION_SUM));

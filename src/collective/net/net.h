@@ -130,8 +130,8 @@ rlx_status rlx_net_check(rlx_transport *base);
 rlx_status rlx_net_put(rlx_transport *base, rlx_symmetric_buffer dst, const void *src);
 rlx_status rlx_net_get(rlx_transport *base, rlx_symmetric_buffer src, void *dst);
 rlx_status rlx_net_order(rlx_transport *base); /* fence and quiet */
-rlx_status rlx_net_put_signal(rlx_transport *base, rlx_symmetric_buffer dst, const void *src,
-                              uint64_t signal_offset, const rlx_atomic_call *signal);
+rlx_status rlx_net_put_signal(rlx_transport *base, const rlx_symmetric_buffer *dst, const void *src,
+                              uint64_t signal_offset, rlx_atomic_kind kind, uint64_t value);
 rlx_status rlx_net_wait_until(rlx_transport *base, uint64_t offset, rlx_compare compare,
                               uint64_t value, uint64_t *out_seen);
 rlx_status rlx_net_atomic(rlx_transport *base, rlx_symmetric_buffer where,

@@ -101,17 +101,17 @@ rlx_status rlx_net_put(rlx_transport *base, rlx_symmetric_buffer dst, const void
     return RLX_OK;
 }
 
-rlx_status rlx_net_put_signal(rlx_transport *base, rlx_symmetric_buffer dst, const void *src,
-                              uint64_t signal_offset, const rlx_atomic_call *signal) {
+rlx_status rlx_net_put_signal(rlx_transport *base, const rlx_symmetric_buffer *dst, const void *src,
+                              uint64_t signal_offset, rlx_atomic_kind kind, uint64_t value) {
     rlx_net *self = (rlx_net *)base;
     const rlx_net_head word = {
-        .atomic = 1 + (uint32_t)signal->kind, .word_offset = signal_offset, .value = signal->value};
-    if (!is_own(self, dst.rank)) return put(self, dst, src, &word);
-    if (dst.bytes != 0) memmove(base->heap + dst.offset, src, dst.bytes);
-    if (signal->kind == RLX_ATOMIC_SET) {
-        atomic_store(own_word(self, signal_offset), signal->value);
+        .atomic = 1 + (uint32_t)kind, .word_offset = signal_offset, .value = value};
+    if (!is_own(self, dst->rank)) return put(self, *dst, src, &word);
+    if (dst->bytes != 0) memmove(base->heap + dst->offset, src, dst->bytes);
+    if (kind == RLX_ATOMIC_SET) {
+        atomic_store(own_word(self, signal_offset), value);
     } else {
-        atomic_fetch_add(own_word(self, signal_offset), signal->value);
+        atomic_fetch_add(own_word(self, signal_offset), value);
     }
     return RLX_OK;
 }
@@ -199,12 +199,13 @@ rlx_status rlx_net_wait_until(rlx_transport *base, uint64_t offset, rlx_compare 
                               uint64_t value, uint64_t *out_seen) {
     rlx_net *self = (rlx_net *)base;
     const _Atomic uint64_t *word = own_word(self, offset);
+    const rlx_word_range range = rlx_word_range_of(compare, value);
     rlx_net_patience patience = {0};
     rlx_status status = RLX_OK;
     while (status == RLX_OK) {
         uint64_t seen = atomic_load(word);
-        if (rlx_compare_words(seen, compare, value)) {
-            *out_seen = seen;
+        if (rlx_word_is_in(range, seen)) {
+            if (out_seen != NULL) *out_seen = seen;
             return RLX_OK;
         }
         status = rlx_net_be_patient(self->world, &patience, base->timeout_ns, RLX_RANKS_MOST,
