@@ -140,6 +140,7 @@ static rlx_status put_prepare_first(rlx_emitter *emitter) {
 
 rlx_status rlx_emit_finish(rlx_emitter *emitter) {
     rlx_plan *plan = emitter->plan;
+    if (!emitter->options->without_reuse) RLX_TRY(rlx_emit_slices(emitter));
     RLX_TRY(lay_out(emitter, RLX_SEGMENT_WEIGHTS));
     RLX_TRY(lay_out(emitter, RLX_SEGMENT_STATE));
     RLX_TRY(lay_out(emitter, RLX_SEGMENT_SOURCE));

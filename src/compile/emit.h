@@ -52,6 +52,8 @@ RLX_WARN_UNUSED rlx_status rlx_emit_slot(rlx_entry_emission *emission, rlx_value
 RLX_WARN_UNUSED rlx_status rlx_emit_steps(rlx_entry_emission *emission);
 RLX_WARN_UNUSED rlx_status rlx_emit_ports(rlx_entry_emission *emission);
 RLX_WARN_UNUSED rlx_status rlx_emit_stretches(rlx_emitter *emitter);
+/* Cuts the packing of large weights into slices. */
+RLX_WARN_UNUSED rlx_status rlx_emit_slices(rlx_emitter *emitter);
 /* Which prepare steps come first. */
 RLX_WARN_UNUSED rlx_status rlx_emit_order_prepare(rlx_emitter *emitter);
 /* Lives and places of what only prepare steps need; sources in the order in which they are due. */

@@ -110,11 +110,20 @@ rlx_status rlx_source_read(const rlx_source *source, rlx_dtype dtype, uint64_t f
     return RLX_FAIL(RLX_INVALID_ARGUMENT, "the source has no data yet");
 }
 
+/* `map`: the file behind the source; its pages are given back on the way, or those of a large file
+ * would be memory of ours. */
+enum { FORGET_BYTES = 4 << 20 };
 static rlx_status read_rows(const rlx_source *source, rlx_dtype dtype, const rlx_window *window,
-                            uint64_t row_bytes, uint8_t *out) {
+                            uint64_t row_bytes, const rlx_file_map *map, uint8_t *out) {
+    uint64_t passed = 0, step_bytes = 0;
+    RLX_TRY(rlx_dtype_bytes(dtype, window->row, &step_bytes));
     for (uint64_t i = 0; window->count != 0 && i < window->rows; i++) {
         RLX_TRY(rlx_source_read(source, dtype, i * window->row + window->first, window->count,
                                 out + i * row_bytes));
+        passed += step_bytes;
+        if (map == NULL || passed < FORGET_BYTES) continue;
+        rlx_file_map_forget(map);
+        passed = 0;
     }
     return RLX_OK;
 }
@@ -142,7 +151,8 @@ rlx_status rlx_source_read_window(const rlx_source *source, rlx_dtype dtype,
     RLX_TRY(check_blocks(row, window->first, window->count));
     RLX_TRY(rlx_dtype_bytes(dtype, window->width, &row_bytes));
     if (window->rows * row_bytes != 0) memset(out, 0, (size_t)(window->rows * row_bytes));
-    if (source->kind != RLX_SOURCE_FILE) return read_rows(source, dtype, window, row_bytes, out);
+    if (source->kind != RLX_SOURCE_FILE || window->rows == 1)
+        return read_rows(source, dtype, window, row_bytes, NULL, out);
     /* Mapped, so that many short rows are no system calls, and only their pages are read. */
     rlx_file_map map = {0};
     RLX_TRY(rlx_file_map_open(source->path, &map));
@@ -154,7 +164,7 @@ rlx_status rlx_source_read_window(const rlx_source *source, rlx_dtype dtype,
                      source->path, source->bytes, source->offset, map.bytes);
     } else {
         mapped.memory = map.data == NULL ? NULL : map.data + source->offset;
-        status = read_rows(&mapped, dtype, window, row_bytes, out);
+        status = read_rows(&mapped, dtype, window, row_bytes, &map, out);
     }
     rlx_file_map_close(&map);
     return status;

@@ -35,7 +35,8 @@ typedef struct rlx_plan_buffer {
 typedef struct rlx_plan_slot {
     const char *name;
     uint32_t kind;     /* rlx_value_kind */
-    rlx_layout layout; /* not plain: packed; strides are 0, no extents, a buffer of its own */
+    rlx_layout layout; /* not plain: packed; strides are 0, no extents; a buffer of its own, or an
+                          aligned part of weights or of a tile */
     uint32_t buffer;
     uint64_t byte_offset; /* in the buffer */
     rlx_dtype dtype;

@@ -128,15 +128,16 @@ static rlx_status check_extents(const rlx_plan *plan, const rlx_plan_slot *slot)
 }
 
 /* A packed slot is the whole of a temporary: no view, no extents, no strides. In a tile it lies
- * where it lies in the file. */
+ * where it lies in the file, and weights are packed slice by slice. */
 static rlx_status check_layout(const rlx_plan *plan, const rlx_plan_slot *slot) {
     if (slot->layout == RLX_LAYOUT_PLAIN) return RLX_OK;
     if ((uint32_t)slot->layout >= RLX_LAYOUT_COUNT) {
         return INVALID_PLAN("layout %u, this build knows %u", (unsigned)slot->layout,
                             RLX_LAYOUT_COUNT);
     }
-    bool is_in_tile = plan->buffers.items[slot->buffer].segment == RLX_SEGMENT_TILES;
-    uint64_t wrong = is_in_tile ? slot->byte_offset % plan->alignment : slot->byte_offset;
+    uint32_t segment = plan->buffers.items[slot->buffer].segment;
+    bool may_be_part = segment == RLX_SEGMENT_TILES || segment == RLX_SEGMENT_WEIGHTS;
+    uint64_t wrong = may_be_part ? slot->byte_offset % plan->alignment : slot->byte_offset;
     if (slot->kind != RLX_VALUE_TEMPORARY || wrong != 0) {
         return INVALID_PLAN("layout %s of kind %u at byte %" PRIu64 " of its buffer",
                             rlx_layout_name(slot->layout), slot->kind, slot->byte_offset);

@@ -8,6 +8,7 @@
 #include <rlx/exec.h>
 #include <rlx/program.h>
 
+#include <stdio.h>
 #include <string.h>
 
 static rlx_target inner; /* scalar C */
@@ -111,6 +112,48 @@ static void packed_and_plain_weights_give_the_same_bits(void **state) {
     assert_memory_equal(packed, loaded, sizeof packed);
     rlx_program_release(program);
     rlx_device_release(device);
+    rlx_test_folder_remove(&folder);
+}
+
+/* 8.8 MB cut along its columns, from a file, and 13.2 MB along its rows. */
+static const char large[] = "rlx 1\n"
+                            "input x : f32[2, 20]\n"
+                            "param v : f32[20, 110011] = file(\"%s\", 4)\n"
+                            "param w : f32[30, 110011] = seeded(2, 1)\n"
+                            "h = matmul(x, v)\n"
+                            "y = matmul(h, w) transpose_b=true\n"
+                            "output y\n";
+
+static void write_ramp(const char *path, uint32_t count) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (uint32_t i = 0; i < count; i++) {
+        float value = (float)(i % 1013) / 512 - 1;
+        assert_int_equal(fwrite(&value, sizeof value, 1, file), 1);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void large_weights_are_packed_in_slices(void **state) {
+    float sliced[60], plain[60];
+    char text[1024];
+    uint32_t prepared;
+    rlx_test_folder folder;
+    (void)state;
+    rlx_test_folder_create(&folder);
+    const char *path = rlx_test_path(&folder, "v.bin");
+    write_ramp(path, 20 * 110011 + 1);
+    (void)snprintf(text, sizeof text, large, path);
+    rlx_plan *plan = plan_of(text, true);
+    assert_in_range(count_packs(plan, &prepared), 6, 20);
+    assert_in_range(plan->segment_bytes[RLX_SEGMENT_SOURCE], 1 << 20, 8 << 20);
+    rlx_program *program = program_of(plan);
+    run(program, sliced, 60);
+    rlx_program_release(program);
+    program = program_of(plan_of(text, false));
+    run(program, plain, 60);
+    rlx_program_release(program);
+    assert_memory_equal(sliced, plain, sizeof sliced);
     rlx_test_folder_remove(&folder);
 }
 
@@ -234,10 +277,18 @@ static void raw_weights_have_memory_one_after_the_other(void **state) {
     rlx_program_release(other);
 }
 
+/* One weight, packed in slices. */
+static const char cut[] =
+    "rlx 1\ninput x : f32[2, 3000]\nparam w : f32[3000, 1000] = seeded(1, 1)\n"
+    "y = matmul(x, w)\noutput y\n";
+
 static void every_allocation_may_fail(void **state) {
     rlx_graph *graph = NULL;
     (void)state;
     assert_ok(rlx_graph_parse(NULL, several, strlen(several), &graph));
+    rlx_test_every_allocation_fails(compile_with, graph);
+    rlx_graph_destroy(graph);
+    assert_ok(rlx_graph_parse(NULL, cut, strlen(cut), &graph));
     rlx_test_every_allocation_fails(compile_with, graph);
     rlx_graph_destroy(graph);
 }
@@ -246,6 +297,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_packed_and_not_held_twice),
         cmocka_unit_test(packed_and_plain_weights_give_the_same_bits),
+        cmocka_unit_test(large_weights_are_packed_in_slices),
         cmocka_unit_test(a_weight_that_somebody_wants_in_rows_stays_in_rows),
         cmocka_unit_test(weights_are_packed_for_loops_and_behind_other_prepare_steps),
         cmocka_unit_test(the_host_sees_packed_weights_in_logical_order),
