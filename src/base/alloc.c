@@ -91,6 +91,21 @@ void rlx_free(const rlx_allocator *allocator, void *memory) {
     allocator->release(allocator->user, memory);
 }
 
+rlx_status rlx_addresses_reserve(uint64_t bytes, void **out_first) {
+    void *first = bytes > SIZE_MAX ? MAP_FAILED
+                                   : mmap(NULL, (size_t)bytes, PROT_NONE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (first == MAP_FAILED) {
+        return RLX_FAIL(RLX_OUT_OF_MEMORY, "no %" PRIu64 " addresses in a row are free", bytes);
+    }
+    *out_first = first;
+    return RLX_OK;
+}
+
+void rlx_addresses_release(void *first, uint64_t bytes) {
+    if (first != NULL) (void)munmap(first, (size_t)bytes);
+}
+
 void rlx_prefer_large_pages(void *memory, uint64_t bytes) {
 #if defined(MADV_HUGEPAGE)
     const uintptr_t page = 4096, large = (uintptr_t)2 << 20;

@@ -35,6 +35,11 @@ RLX_WARN_UNUSED rlx_status rlx_scratch_printf(rlx_scratch *scratch, const char *
                                               const char *format, ...) RLX_PRINTF(3, 4);
 void rlx_scratch_reset(rlx_scratch *scratch);
 
+/* Addresses that nothing else in the process has, without memory behind them: names for memory that
+ * cannot be mapped. Whoever follows one is killed. */
+RLX_WARN_UNUSED rlx_status rlx_addresses_reserve(uint64_t bytes, void **out_first);
+void rlx_addresses_release(void *first, uint64_t bytes); /* NULL is fine */
+
 /* Asks for large pages below memory that will be used as a whole: fewer address lookups. A wish; it
  * changes neither contents nor size. */
 void rlx_prefer_large_pages(void *memory, uint64_t bytes);

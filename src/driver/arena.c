@@ -96,6 +96,15 @@ void *rlx_arena_address(const rlx_arena *arena, uint32_t slot) {
     return (uint8_t *)arena->address[found.segment] + found.offset;
 }
 
+void *rlx_arena_copy_address(const rlx_arena *arena, uint32_t slot) {
+    rlx_arena_slot found;
+    uint8_t *first;
+    if (!rlx_arena_find(arena, slot, &found)) return NULL;
+    first = arena->address[found.segment];
+    if (first == NULL) first = arena->stand_in[found.segment];
+    return first == NULL ? NULL : first + found.offset;
+}
+
 rlx_tensor rlx_arena_tensor(const rlx_arena *arena, uint32_t slot) {
     static max_align_t nothing; /* where empty tensors point: never followed */
     rlx_arena_slot found;

@@ -62,7 +62,10 @@ struct rlx_arena { /* first member of every implementation */
     rlx_allocator allocator;
     const rlx_plan *plan; /* borrowed */
     uint64_t bytes[RLX_SEGMENT_COUNT];
-    void *address[RLX_SEGMENT_COUNT];   /* host address, or NULL where not mapped */
+    void *address[RLX_SEGMENT_COUNT]; /* host address, or NULL where not mapped */
+    /* Where memory is not mapped: addresses that stand for it, which the device's copy engine takes
+     * as destinations and nobody may follow. NULL: none. */
+    void *stand_in[RLX_SEGMENT_COUNT];
     bool is_present[RLX_SEGMENT_COUNT]; /* has memory here (even if 0 bytes) */
     bool is_writable[RLX_SEGMENT_COUNT];
     const void *shared_weights; /* whose weights a device has copied; NULL: it copied none */
@@ -96,6 +99,10 @@ RLX_WARN_UNUSED rlx_status rlx_arena_read_dims_f32(rlx_arena *arena, uint32_t sl
                                                    const int64_t *dims, float *destination);
 RLX_WARN_UNUSED rlx_status rlx_arena_read_dims_bytes(rlx_arena *arena, uint32_t slot,
                                                      const int64_t *dims, void *destination);
+
+/* Where a copy engine of the arena's device puts the slot's bytes: its address, or one that stands
+ * for it. NULL: no engine reaches it. */
+void *rlx_arena_copy_address(const rlx_arena *arena, uint32_t slot);
 
 /* The slot as a tensor with its address; data NULL where it has no mapped memory. An empty tensor
  * in an empty segment gets an address that is not NULL and must not be followed. */

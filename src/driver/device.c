@@ -113,3 +113,16 @@ rlx_status rlx_device_create_stream(rlx_device *device, const rlx_allocator *all
     }
     return device->ops->create_stream(device, allocator, arena, out_stream);
 }
+
+rlx_status rlx_device_create_copy_engine(rlx_device *device, rlx_arena *arena,
+                                         const rlx_allocator *allocator,
+                                         const rlx_copy_options *options,
+                                         rlx_copy_engine **out_engine) {
+    if (device == NULL || arena == NULL || out_engine == NULL) {
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "device, arena or out_engine is NULL");
+    }
+    if (device->ops->create_copy_engine == NULL) {
+        return rlx_copy_engine_create_file(allocator, options, out_engine);
+    }
+    return device->ops->create_copy_engine(device, arena, allocator, options, out_engine);
+}

@@ -5,6 +5,7 @@
 #define RLX_DRIVER_DEVICE_H
 
 #include "driver/arena.h"
+#include "driver/copy.h"
 #include "driver/stream.h"
 #include "plan/target.h"
 
@@ -21,6 +22,10 @@ typedef struct rlx_device_ops {
     rlx_status (*create_stream)(rlx_device *base, const rlx_allocator *allocator, rlx_arena *arena,
                                 rlx_stream **out_stream);
     void (*read_work)(rlx_device *base, rlx_device_work *out_work); /* optional */
+    /* Fills memory of one of its arenas. Optional; NULL: the `file` engine, on mapped memory. */
+    rlx_status (*create_copy_engine)(rlx_device *base, rlx_arena *arena,
+                                     const rlx_allocator *allocator,
+                                     const rlx_copy_options *options, rlx_copy_engine **out_engine);
 } rlx_device_ops;
 
 struct rlx_device { /* first member of every implementation */
@@ -40,6 +45,13 @@ RLX_WARN_UNUSED rlx_status rlx_device_create_arena(rlx_device *device,
 RLX_WARN_UNUSED rlx_status rlx_device_create_stream(rlx_device *device,
                                                     const rlx_allocator *allocator,
                                                     rlx_arena *arena, rlx_stream **out_stream);
+
+/* An engine whose destinations are host memory and what rlx_arena_copy_address says of the arena;
+ * device and arena outlive it. Allocator and options as for other engines. */
+RLX_WARN_UNUSED rlx_status rlx_device_create_copy_engine(rlx_device *device, rlx_arena *arena,
+                                                         const rlx_allocator *allocator,
+                                                         const rlx_copy_options *options,
+                                                         rlx_copy_engine **out_engine);
 
 /* One row per backend; the table itself is src/backend/registry.c. Names are the backend's whole
  * device names ("cpu", "cpu:scalar"). */

@@ -30,7 +30,8 @@ static int64_t note_result(void *user, uint64_t offset, uint64_t bytes, int64_t 
 
 static rlx_status make_engine(rlx_exec *exec) {
     rlx_exec_streams *streams = exec->streams;
-    RLX_TRY_WITH(rlx_copy_engine_create_file(&exec->allocator, NULL, &streams->engine),
+    RLX_TRY_WITH(rlx_device_create_copy_engine(exec->program->device, exec->arena, &exec->allocator,
+                                               NULL, &streams->engine),
                  "streamed weights");
     rlx_copy_set_hooks(streams->engine, &streams->hooks);
     return RLX_OK;
@@ -40,8 +41,9 @@ rlx_status rlx_exec_prepare_streams(rlx_exec *exec) {
     uint32_t tiles = exec->program->plan->stream.tiles.count;
     rlx_exec_streams *streams = NULL;
     if (tiles == 0) return RLX_OK;
-    if (exec->arena->address[RLX_SEGMENT_TILES] == NULL) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "a weights budget needs a device whose memory is mapped");
+    if (exec->arena->address[RLX_SEGMENT_TILES] == NULL &&
+        exec->arena->stand_in[RLX_SEGMENT_TILES] == NULL) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "a weights budget: no copy engine reaches this memory");
     }
     RLX_TRY(rlx_scratch_alloc(&exec->memory, sizeof *streams, (void **)&streams));
     RLX_TRY(rlx_scratch_array(&exec->memory, tiles, sizeof *streams->tokens,
@@ -98,7 +100,7 @@ static rlx_status issue(rlx_exec *exec, uint32_t step) {
     note_issue(streams, offset, tile->bytes);
     RLX_TRY(rlx_copy_issue(
         streams->engine, (rlx_copy_source){.file = program->file, .offset = offset},
-        rlx_arena_address(exec->arena, tile->slot), tile->bytes, &streams->tokens[index]));
+        rlx_arena_copy_address(exec->arena, tile->slot), tile->bytes, &streams->tokens[index]));
     streams->issued++;
     if (streams->count == 0) streams->first = index;
     streams->count++;

@@ -89,7 +89,7 @@ static rlx_status cpu_create_arena(rlx_device *base, const rlx_arena_request *re
 }
 
 static const rlx_device_ops cpu_ops = {
-    "cpu", cpu_destroy, cpu_describe, cpu_create_arena, rlx_cpu_create_stream, NULL};
+    "cpu", cpu_destroy, cpu_describe, cpu_create_arena, rlx_cpu_create_stream, NULL, NULL};
 
 static void fill_texts(rlx_cpu_device *self, const char *name) {
     char flags[64];

@@ -203,6 +203,7 @@ static void vk_destroy(rlx_arena *base) {
         rlx_vk_blocks_destroy(self->device, &self->blocks[i]);
     }
     leave_weights(self->device, self->weights);
+    rlx_addresses_release(base->stand_in[RLX_SEGMENT_TILES], base->bytes[RLX_SEGMENT_TILES]);
     rlx_free(&allocator, self);
 }
 
@@ -252,6 +253,9 @@ static rlx_status take_segment(rlx_vk_arena *self, const rlx_arena_request *requ
      * methods may touch it. */
     if (self->blocks[segment].count == 1 && self->blocks[segment].items[0].is_coherent) {
         self->base.address[segment] = self->blocks[segment].items[0].mapped;
+    }
+    if (segment == RLX_SEGMENT_TILES && self->base.address[segment] == NULL) {
+        return rlx_addresses_reserve(bytes, &self->base.stand_in[segment]);
     }
     return RLX_OK;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEVICES = 16, STAGING_BYTES = 4 << 20 };
+enum { MOST_DEVICES = 16 };
 
 static const char *const type_names[] = {"other device", "integrated GPU", "discrete GPU",
                                          "virtual GPU", "software"};
@@ -201,7 +201,8 @@ static void destroy_handles(rlx_vk_device *self) {
     rlx_vk_cache_save(self);
     for (uint32_t i = 0; i < self->pipelines.count; i++)
         vk->DestroyPipeline(handle, self->pipelines.items[i].handle, NULL);
-    rlx_vk_buffer_destroy(self, &self->staging);
+    rlx_vk_ring_destroy(self, &self->up);
+    rlx_vk_ring_destroy(self, &self->down);
     if (self->cache != VK_NULL_HANDLE) vk->DestroyPipelineCache(handle, self->cache, NULL);
     if (self->layout != VK_NULL_HANDLE) vk->DestroyPipelineLayout(handle, self->layout, NULL);
     if (self->set_layout != VK_NULL_HANDLE) {
@@ -219,6 +220,7 @@ static void vk_destroy(rlx_device *base) {
     rlx_vec_free(&allocator, &self->pipelines);
     rlx_vk_instance_close(&self->instance);
     pthread_mutex_destroy(&self->lock);
+    pthread_mutex_destroy(&self->copy_lock);
     rlx_free(&allocator, self);
 }
 
@@ -243,26 +245,36 @@ static void vk_read_work(rlx_device *base, rlx_device_work *out_work) {
                                   .download_bytes = atomic_load(&self->download_bytes)};
 }
 
-static const rlx_device_ops vk_ops = {
-    "vulkan", vk_destroy, vk_describe, rlx_vk_create_arena, rlx_vk_create_stream, vk_read_work};
+static const rlx_device_ops vk_ops = {.kind = "vulkan",
+                                      .destroy = vk_destroy,
+                                      .describe = vk_describe,
+                                      .create_arena = rlx_vk_create_arena,
+                                      .create_stream = rlx_vk_create_stream,
+                                      .read_work = vk_read_work,
+                                      .create_copy_engine = rlx_vk_create_copy_engine};
 
 static rlx_status create_device(rlx_vk_device *self, VkPhysicalDevice physical) {
     float priority = 1;
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = self->caps.compute_family,
-                                     .queueCount = 1,
-                                     .pQueuePriorities = &priority};
+    const uint32_t families[] = {self->caps.compute_family, self->caps.transfer_family};
+    VkDeviceQueueCreateInfo queues[2];
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
         .timelineSemaphore = VK_TRUE};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &timeline,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue};
+                               .queueCreateInfoCount = families[0] == families[1] ? 1 : 2,
+                               .pQueueCreateInfos = queues};
+    for (uint32_t i = 0; i < 2; i++) {
+        queues[i] = (VkDeviceQueueCreateInfo){.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                              .queueFamilyIndex = families[i],
+                                              .queueCount = 1,
+                                              .pQueuePriorities = &priority};
+    }
     VkResult result = self->instance.CreateDevice(physical, &info, NULL, &self->handle);
     if (result != VK_SUCCESS) return rlx_vk_fail(result, "vkCreateDevice");
     RLX_TRY(rlx_vk_load_device(&self->instance, self->handle, &self->vk));
-    self->vk.GetDeviceQueue(self->handle, self->caps.compute_family, 0, &self->queue);
+    self->vk.GetDeviceQueue(self->handle, families[0], 0, &self->queue);
+    self->vk.GetDeviceQueue(self->handle, families[1], 0, &self->copy_queue);
     return RLX_OK;
 }
 
@@ -333,9 +345,9 @@ static rlx_status fill_device(rlx_vk_device *self, uint32_t index,
     RLX_TRY(create_layouts(self));
     RLX_TRY(create_queue_objects(self));
     RLX_TRY(rlx_vk_cache_create(self, options->cache_folder));
-    uint64_t staging = self->policy.block_bytes;
-    if (staging > STAGING_BYTES) staging = STAGING_BYTES;
-    return rlx_vk_buffer_create(self, RLX_VK_READBACK, staging, &self->staging);
+    if (!self->policy.is_staged) return RLX_OK;
+    RLX_TRY(rlx_vk_ring_create(self, self->pool, RLX_VK_UPLOAD, &self->up));
+    return rlx_vk_ring_create(self, self->pool, RLX_VK_READBACK, &self->down);
 }
 
 static rlx_status vk_open(const char *name, const rlx_device_options *options,
@@ -351,6 +363,7 @@ static rlx_status vk_open(const char *name, const rlx_device_options *options,
     self->base.allocator = *allocator;
     atomic_init(&self->base.owners, 1);
     pthread_mutex_init(&self->lock, NULL);
+    pthread_mutex_init(&self->copy_lock, NULL);
     (void)snprintf(self->name, sizeof self->name, "vulkan:%u", index);
     status = fill_device(self, index, options);
     if (status != RLX_OK) {

@@ -25,6 +25,14 @@ typedef struct rlx_vk_blocks {
     uint64_t block_bytes, bytes;
 } rlx_vk_blocks;
 
+/* Staging between host and device: while one stage is being copied by the queue, the host works on
+ * another. */
+enum { RLX_VK_STAGES = 2, RLX_VK_STAGE_BYTES = 4 << 20 };
+typedef struct rlx_vk_ring {
+    rlx_vk_buffer stages[RLX_VK_STAGES];
+    VkCommandBuffer commands[RLX_VK_STAGES];
+} rlx_vk_ring;
+
 /* What a pipeline is made from: two with equal keys are one. */
 typedef struct rlx_vk_key {
     uint32_t shader;
@@ -54,12 +62,14 @@ typedef struct rlx_vk_device {
     rlx_vk_functions vk;
     VkDevice handle;
     VkQueue queue;
-    pthread_mutex_t lock; /* of the queue, the commands below, pipelines and weights */
+    VkQueue copy_queue;        /* of the transfer family; `queue` where that is the same */
+    pthread_mutex_t lock;      /* of the queue, the commands below, pipelines and weights */
+    pthread_mutex_t copy_lock; /* of copy_queue, where it is not `queue` */
     VkSemaphore timeline;
     uint64_t submitted; /* the newest value of the timeline */
     VkCommandPool pool; /* for transfers */
     VkCommandBuffer transfer;
-    rlx_vk_buffer staging;
+    rlx_vk_ring up, down; /* of staged memory; empty where memory is mapped */
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipelineCache cache;
@@ -120,6 +130,11 @@ RLX_WARN_UNUSED rlx_status rlx_vk_find_pipeline(rlx_vk_device *device,
                                                 const rlx_vk_dispatch *dispatch,
                                                 const rlx_dtype *dtypes, VkPipeline *out_pipeline);
 
+/* queue.c: stages of `use` and the commands that copy them, from a pool; and back. */
+RLX_WARN_UNUSED rlx_status rlx_vk_ring_create(rlx_vk_device *device, VkCommandPool pool,
+                                              rlx_vk_use use, rlx_vk_ring *out_ring);
+void rlx_vk_ring_destroy(rlx_vk_device *device, rlx_vk_ring *ring); /* zeroed is fine */
+
 /* arena.c */
 typedef struct rlx_vk_arena {
     rlx_arena base;
@@ -137,6 +152,12 @@ RLX_WARN_UNUSED rlx_status rlx_vk_create_stream(rlx_device *base, const rlx_allo
                                                 rlx_arena *arena, rlx_stream **out_stream);
 RLX_WARN_UNUSED rlx_status rlx_vk_create_host_stream(const rlx_allocator *allocator,
                                                      rlx_arena *arena, rlx_stream **out_stream);
+
+/* copy.c: fills memory of the arena that is not mapped. */
+RLX_WARN_UNUSED rlx_status rlx_vk_create_copy_engine(rlx_device *base, rlx_arena *arena,
+                                                     const rlx_allocator *allocator,
+                                                     const rlx_copy_options *options,
+                                                     rlx_copy_engine **out_engine);
 
 /* target.c */
 rlx_target rlx_vk_target(const rlx_vk_caps *caps); /* borrows caps */

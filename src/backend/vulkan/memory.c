@@ -16,6 +16,12 @@ static rlx_status create_handle(rlx_vk_device *device, rlx_vk_buffer *buffer) {
                                         VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT,
                                .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
+    const uint32_t families[] = {device->caps.compute_family, device->caps.transfer_family};
+    if (families[0] != families[1]) { /* the copy engine writes what the other queue reads */
+        info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+        info.queueFamilyIndexCount = 2;
+        info.pQueueFamilyIndices = families;
+    }
     return rlx_vk_check(device,
                         device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle),
                         "vkCreateBuffer");

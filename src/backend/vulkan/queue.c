@@ -66,82 +66,164 @@ rlx_status rlx_vk_wait(rlx_vk_device *device, uint64_t value) {
 }
 
 /* What came before on this queue is visible to a transfer, and the transfer to what comes. */
-static void barrier(rlx_vk_device *device) {
+static void barrier(rlx_vk_device *device, VkCommandBuffer commands) {
     VkMemoryBarrier all = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
         .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
     device->vk.CmdPipelineBarrier(
-        device->transfer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+        commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
         VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
-static void barrier_to_host(rlx_vk_device *device) {
+static void barrier_to_host(rlx_vk_device *device, VkCommandBuffer commands) {
     VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                            .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
                            .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
-    device->vk.CmdPipelineBarrier(device->transfer, VK_PIPELINE_STAGE_TRANSFER_BIT,
+    device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
                                   VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
-/* Between these two a caller records on device->transfer. */
-static rlx_status begin(rlx_vk_device *device) {
+/* Between begin and submit a caller records a transfer. */
+static rlx_status begin(rlx_vk_device *device, VkCommandBuffer commands) {
     VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     RLX_TRY(check_alive(device));
-    RLX_TRY(rlx_vk_check(device, device->vk.BeginCommandBuffer(device->transfer, &info),
+    RLX_TRY(rlx_vk_check(device, device->vk.BeginCommandBuffer(commands, &info),
                          "vkBeginCommandBuffer"));
-    barrier(device);
+    barrier(device, commands);
     return RLX_OK;
 }
 
-static rlx_status finish(rlx_vk_device *device) {
-    uint64_t value;
-    barrier_to_host(device);
-    RLX_TRY(
-        rlx_vk_check(device, device->vk.EndCommandBuffer(device->transfer), "vkEndCommandBuffer"));
-    RLX_TRY(submit_locked(device, device->transfer, &value));
-    return rlx_vk_wait(device, value);
+static rlx_status end(rlx_vk_device *device, VkCommandBuffer commands, uint64_t *out_value) {
+    barrier_to_host(device, commands);
+    RLX_TRY(rlx_vk_check(device, device->vk.EndCommandBuffer(commands), "vkEndCommandBuffer"));
+    return submit_locked(device, commands, out_value);
 }
 
-static void record_copy(rlx_vk_device *device, const rlx_vk_buffer *from, uint64_t from_offset,
-                        const rlx_vk_buffer *to, uint64_t to_offset, uint64_t bytes) {
-    VkBufferCopy region = {from_offset, to_offset, bytes};
-    device->vk.CmdCopyBuffer(device->transfer, from->handle, to->handle, 1, &region);
+static rlx_status start_copy(rlx_vk_device *device, VkCommandBuffer commands, VkBuffer from,
+                             VkBuffer to, VkBufferCopy region, uint64_t *out_value) {
+    RLX_TRY(begin(device, commands));
+    device->vk.CmdCopyBuffer(commands, from, to, 1, &region);
+    return end(device, commands, out_value);
 }
 
 static rlx_status copy_locked(rlx_vk_device *device, const rlx_vk_buffer *from,
                               uint64_t from_offset, const rlx_vk_buffer *to, uint64_t to_offset,
                               uint64_t bytes) {
-    RLX_TRY(begin(device));
-    record_copy(device, from, from_offset, to, to_offset, bytes);
-    return finish(device);
+    uint64_t value = 0;
+    RLX_TRY(start_copy(device, device->transfer, from->handle, to->handle,
+                       (VkBufferCopy){from_offset, to_offset, bytes}, &value));
+    return rlx_vk_wait(device, value);
+}
+
+rlx_status rlx_vk_ring_create(rlx_vk_device *device, VkCommandPool pool, rlx_vk_use use,
+                              rlx_vk_ring *out_ring) {
+    VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                        .commandPool = pool,
+                                        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                        .commandBufferCount = 1};
+    uint64_t bytes = device->policy.block_bytes;
+    if (bytes > RLX_VK_STAGE_BYTES) bytes = RLX_VK_STAGE_BYTES;
+    for (uint32_t i = 0; i < RLX_VK_STAGES; i++) {
+        RLX_TRY(rlx_vk_buffer_create(device, use, bytes, &out_ring->stages[i]));
+        RLX_TRY(rlx_vk_check(
+            device,
+            device->vk.AllocateCommandBuffers(device->handle, &info, &out_ring->commands[i]),
+            "vkAllocateCommandBuffers"));
+    }
+    return RLX_OK;
+}
+
+void rlx_vk_ring_destroy(rlx_vk_device *device, rlx_vk_ring *ring) {
+    for (uint32_t i = 0; i < RLX_VK_STAGES; i++)
+        rlx_vk_buffer_destroy(device, &ring->stages[i]);
+}
+
+/* One piece goes up, or comes down, through a stage. */
+typedef struct passage {
+    const rlx_vk_buffer *device; /* the device's side */
+    uint64_t offset, bytes;      /* all of it */
+    uint64_t piece;              /* bytes of a stage */
+    uint64_t values[RLX_VK_STAGES];
+} passage;
+
+static uint64_t piece_bytes(const passage *self, uint64_t number) {
+    uint64_t left = self->bytes - number * self->piece;
+    return left < self->piece ? left : self->piece;
+}
+
+static rlx_status send_piece(rlx_vk_device *device, passage *self, uint64_t number,
+                             const uint8_t *source) {
+    uint32_t at = number % RLX_VK_STAGES;
+    const rlx_vk_buffer *stage = &device->up.stages[at];
+    uint64_t bytes = piece_bytes(self, number), first = number * self->piece;
+    if (self->values[at] != 0) RLX_TRY(rlx_vk_wait(device, self->values[at]));
+    memcpy(stage->mapped, source + first, (size_t)bytes);
+    RLX_TRY(rlx_vk_flush(device, stage, 0, bytes));
+    return start_copy(device, device->up.commands[at], stage->handle, self->device->handle,
+                      (VkBufferCopy){0, self->offset + first, bytes}, &self->values[at]);
+}
+
+static rlx_status ask_piece(rlx_vk_device *device, passage *self, uint64_t number) {
+    uint32_t at = number % RLX_VK_STAGES;
+    return start_copy(
+        device, device->down.commands[at], self->device->handle, device->down.stages[at].handle,
+        (VkBufferCopy){self->offset + number * self->piece, 0, piece_bytes(self, number)},
+        &self->values[at]);
+}
+
+static rlx_status take_piece(rlx_vk_device *device, passage *self, uint64_t number,
+                             uint8_t *destination) {
+    uint32_t at = number % RLX_VK_STAGES;
+    const rlx_vk_buffer *stage = &device->down.stages[at];
+    uint64_t bytes = piece_bytes(self, number);
+    RLX_TRY(rlx_vk_wait(device, self->values[at]));
+    RLX_TRY(rlx_vk_invalidate(device, stage, 0, bytes));
+    memcpy(destination + number * self->piece, stage->mapped, (size_t)bytes);
+    return RLX_OK;
+}
+
+/* Waits for what is under way; the first failure stays. */
+static rlx_status settle(rlx_vk_device *device, const passage *self, rlx_status status) {
+    rlx_error_record record;
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < RLX_VK_STAGES; i++) {
+        if (self->values[i] > last) last = self->values[i];
+    }
+    if (status == RLX_OK) return rlx_vk_wait(device, last);
+    rlx_error_save(&record);
+    if (rlx_vk_wait(device, last) != RLX_OK) {
+        /* Nothing is under way on a device that cannot be waited for. */
+    }
+    rlx_error_restore(&record);
+    return status;
 }
 
 static rlx_status write_locked(rlx_vk_device *device, const rlx_vk_buffer *to, uint64_t offset,
                                const uint8_t *source, uint64_t bytes) {
-    const rlx_vk_buffer *staging = &device->staging;
-    for (uint64_t at = 0; at < bytes;) {
-        uint64_t now = bytes - at < staging->bytes ? bytes - at : staging->bytes;
-        memcpy(staging->mapped, source + at, (size_t)now);
-        RLX_TRY(rlx_vk_flush(device, staging, 0, now));
-        RLX_TRY(copy_locked(device, staging, 0, to, offset + at, now));
-        at += now;
-    }
+    passage self = {
+        .device = to, .offset = offset, .bytes = bytes, .piece = device->up.stages[0].bytes};
+    rlx_status status = RLX_OK;
+    for (uint64_t i = 0; i * self.piece < bytes && status == RLX_OK; i++)
+        status = send_piece(device, &self, i, source);
+    RLX_TRY(settle(device, &self, status));
     atomic_fetch_add(&device->upload_bytes, bytes);
     return RLX_OK;
 }
 
+/* The next piece is on its way while the host takes the last one. */
 static rlx_status read_locked(rlx_vk_device *device, const rlx_vk_buffer *from, uint64_t offset,
                               uint8_t *destination, uint64_t bytes) {
-    const rlx_vk_buffer *staging = &device->staging;
-    for (uint64_t at = 0; at < bytes;) {
-        uint64_t now = bytes - at < staging->bytes ? bytes - at : staging->bytes;
-        RLX_TRY(copy_locked(device, from, offset + at, staging, 0, now));
-        RLX_TRY(rlx_vk_invalidate(device, staging, 0, now));
-        memcpy(destination + at, staging->mapped, (size_t)now);
-        at += now;
+    passage self = {
+        .device = from, .offset = offset, .bytes = bytes, .piece = device->down.stages[0].bytes};
+    uint64_t count = (bytes + self.piece - 1) / self.piece;
+    rlx_status status = ask_piece(device, &self, 0);
+    for (uint64_t i = 0; i < count && status == RLX_OK; i++) {
+        if (i + 1 < count) status = ask_piece(device, &self, i + 1);
+        if (status == RLX_OK) status = take_piece(device, &self, i, destination);
     }
+    if (status != RLX_OK) return settle(device, &self, status);
     atomic_fetch_add(&device->download_bytes, bytes);
     return RLX_OK;
 }
@@ -177,10 +259,12 @@ rlx_status rlx_vk_fill(rlx_vk_device *device, const rlx_vk_buffer *to, uint64_t 
                        uint64_t bytes, uint32_t word) {
     rlx_status status;
     pthread_mutex_lock(&device->lock);
-    status = begin(device);
+    status = begin(device, device->transfer);
     if (status == RLX_OK) {
+        uint64_t value = 0;
         device->vk.CmdFillBuffer(device->transfer, to->handle, offset, bytes, word);
-        status = finish(device);
+        status = end(device, device->transfer, &value);
+        if (status == RLX_OK) status = rlx_vk_wait(device, value);
     }
     pthread_mutex_unlock(&device->lock);
     return status;
