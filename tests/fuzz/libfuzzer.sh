@@ -18,7 +18,7 @@ library=$(dirname "$build")/clang-library
 (
     flock 9
     cmake -S "$root" -B "$library" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang \
-        -DRLX_BUILD_TESTS=OFF -DRLX_BUILD_TOOLS=OFF \
+        -DRLX_BUILD_TESTS=OFF -DRLX_BUILD_TOOLS=OFF -DRLX_AVX512=OFF \
         -DRLX_SANITIZE=address,undefined,fuzzer-no-link >/dev/null
     cmake --build "$library" --target rlx_static >/dev/null
 ) 9>"$library.lock"
