@@ -25,7 +25,12 @@ library=$(dirname "$build")/clang-library
 sources=("$library/librlx.a")
 [ "$target" != program ] || sources=("$root/tests/plan/execute.c" "${sources[@]}")
 clang "${flags[@]}" "$root/tests/fuzz/fuzz_$target.c" "${sources[@]}" -lm -lpthread -o "$build/fuzz_$target"
-mkdir -p "$build/found-$target"
+mkdir -p "$build/found-$target" "$build/seeds-$target"
+# libFuzzer takes folders: files are seeds by a link.
+corpus=("$build/found-$target" "$build/seeds-$target")
+for seed in "$@"; do
+    if [ -d "$seed" ]; then corpus+=("$seed"); else ln -sf "$seed" "$build/seeds-$target/"; fi
+done
 "$build/fuzz_$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 \
-    -artifact_prefix="$build/" "$build/found-$target" "$@" 2>&1 | tail -25
+    -artifact_prefix="$build/" "${corpus[@]}" 2>&1 | tail -25
 exit "${PIPESTATUS[0]}"
