@@ -154,33 +154,61 @@ static void hide_keys(const block *self, int64_t first_row, int64_t first, int64
     }
 }
 
+/* The largest of `count` scores `panel` apart, lane by lane, and of `top`. */
+VEC_INLINE vf highest(const float *scores, int64_t panel, int64_t count, vf top) {
+    vf a = top, b = top, c = top;
+    int64_t t = 0;
+    for (; t + 4 <= count; t += 4) {
+        top = vf_max(vf_load(scores + t * panel), top);
+        a = vf_max(vf_load(scores + (t + 1) * panel), a);
+        b = vf_max(vf_load(scores + (t + 2) * panel), b);
+        c = vf_max(vf_load(scores + (t + 3) * panel), c);
+    }
+    for (; t < count; t++)
+        top = vf_max(vf_load(scores + t * panel), top);
+    return vf_max(vf_max(top, a), vf_max(b, c));
+}
+
+/* scores = e^(scores - base); their sum. */
+VEC_INLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base) {
+    vf total = {0}, r[EXP_GROUP], scale[EXP_GROUP];
+    int64_t t = 0;
+    for (; t + EXP_GROUP <= count; t += EXP_GROUP) {
+        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
+            exp_parts parts = exp_begin(vf_load(scores + (t + i) * panel) - base, EXP_ZERO, 0);
+            r[i] = parts.r, scale[i] = parts.scale;
+        }
+        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
+            vf weight = exp_end(r[i], scale[i]);
+            vf_store(scores + (t + i) * panel, weight);
+            total += weight;
+        }
+    }
+    for (; t < count; t++) {
+        vf weight = exp_or_zero(vf_load(scores + t * panel) - base);
+        vf_store(scores + t * panel, weight);
+        total += weight;
+    }
+    return total;
+}
+
 /* Scores become weights; the sums so far move to the new maximum. */
 static bool weigh(const block *self, int64_t first_row, int64_t count) {
     int64_t panel = self->tiles->panel;
-    vi is_changed = {0};
+    vi is_same = ~(vi){0};
     for (int64_t i = 0; i < panel; i += VF) {
-        float *scores = self->scores + i;
         float *most_at = self->most + first_row + i, *total_at = self->total + first_row + i;
-        vf most = vf_load(most_at), top = most;
-        for (int64_t t = 0; t < count; t++)
-            top = vf_max(vf_load(scores + t * panel), top);
+        vf most = vf_load(most_at), top = highest(self->scores + i, panel, count, most);
         vf base =
             vf_select(top == -INFINITY, vf_set(0), top); /* nothing seen: no NaN of inf - inf */
-        vf factor = vf_exp(most - base), total = vf_load(total_at) * factor;
-        for (int64_t t = 0; t < count; t++) {
-            vf weight = vf_exp(vf_load(scores + t * panel) - base);
-            vf_store(scores + t * panel, weight);
-            total += weight;
-        }
-        is_changed |= top != most;
+        vf factor = exp_or_zero(most - base);
+        vf total = exponentials(self->scores + i, panel, count, base);
+        is_same &= top == most;
         vf_store(most_at, top);
-        vf_store(total_at, total);
+        vf_store(total_at, vf_load(total_at) * factor + total);
         vf_store(self->factor + i, factor);
     }
-    for (int lane = 0; lane < VF; lane++) {
-        if (is_changed[lane] != 0) return true;
-    }
-    return false;
+    return !vi_all(is_same);
 }
 
 static void rescale(const block *self, int64_t first_row, int64_t row_count) {
@@ -231,12 +259,21 @@ static void make_few_scores(const block *self, const tile *now, int64_t seen) {
     }
 }
 
-/* Keys where they are; those of the next tile come meanwhile. */
+/* Asks for rows of k or v from `first` on, one every `turns` turns of a loop. */
+static ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t turns) {
+    int64_t size = rlx_dtype_block_bytes(tensor->dtype), row = tensor->dims[3] * size;
+    return (ahead){.at = (const char *)tensor->data + (base + first * tensor->strides[2]) * size,
+                   .step = tensor->strides[2] * size,
+                   .last = row > 0 ? (row - 1) / LINE * LINE : 0,
+                   .end = turns * LINE};
+}
+
+/* Keys where they are; the values of this tile come meanwhile. */
 static void make_along_scores(const block *self, const tile *now, int64_t seen) {
     const rlx_attention *at = self->at;
     int64_t stride = at->k->strides[2], size = rlx_dtype_block_bytes(at->k->dtype);
     const char *keys = (const char *)at->k->data + (now->k_base + now->first * stride) * size;
-    ahead next = {keys + TILE_KEYS * stride * size, stride * size};
+    ahead next = rows_ahead(at->v, now->v_base, now->first, 1);
     (size == 4                       ? along_scores_f32
      : at->k->dtype == RLX_DTYPE_F16 ? along_scores_f16
                                      : along_scores_bf16)(keys, stride, self->queries, at->depth,
@@ -244,7 +281,7 @@ static void make_along_scores(const block *self, const tile *now, int64_t seen) 
                                                           self->scores, next);
 }
 
-/* 16-bit values where they are, in columns of two or three vectors; those of the next tile come
+/* Values where they are, in columns of two or three vectors; the keys of the next tile or head come
  * meanwhile. */
 static void add_few_values(const block *self, const tile *now, int64_t seen) {
     const rlx_attention *at = self->at;
@@ -252,13 +289,14 @@ static void add_few_values(const block *self, const tile *now, int64_t seen) {
     int64_t stride = at->v->strides[2], vectors = tiles->padded_width / VF;
     int64_t parts = (vectors + 2) / 3, fours = (self->row_count + 3) / 4;
     const uint16_t *values = (const uint16_t *)at->v->data + now->v_base + now->first * stride;
-    ahead next = {(const char *)(values + TILE_KEYS * stride), 2 * stride / (parts * fours)};
+    bool is_last = now->first + TILE_KEYS >= at->keys;
+    ahead next = rows_ahead(at->k, now->k_base + (is_last ? at->k->strides[1] : 0),
+                            is_last ? 0 : now->first + TILE_KEYS, parts * fours);
     for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
         n = (vectors - j + parts - part - 1) / (parts - part);
-        (tiles->kind == VALUES_F16 ? short_values_f16 : short_values_bf16)(
+        next = (tiles->kind == VALUES_F16 ? short_values_f16 : short_values_bf16)(
             self->scores, tiles->panel, self->row_count, values + j * VF, stride, seen,
             self->sums + j * VF, tiles->padded_width, n, next);
-        next.at += fours * seen * next.step;
     }
 }
 
@@ -313,21 +351,16 @@ static sight sight_of(const rlx_query_row *rows, int64_t count) {
 
 /* weigh() for a row alone. */
 static void weigh_line(const block *self, int64_t count) {
-    float *scores = self->scores, top = self->most[0];
-    for (int64_t t = 0; t < count; t++)
-        top = scores[t] > top ? scores[t] : top;
-    float base = top == -INFINITY ? 0 : top;
-    vf total = {0}, factor = vf_exp(vf_set(self->most[0] - base));
-    for (int64_t t = count; t < TILE_KEYS; t++)
+    float *scores = self->scores;
+    int64_t vectors = rlx_ref_divide_up(count, VF);
+    for (int64_t t = count; t < vectors * VF; t++)
         scores[t] = -INFINITY;
-    for (int64_t t = 0; t < count; t += VF) {
-        vf weight = vf_exp(vf_load(scores + t) - base);
-        vf_store(scores + t, weight);
-        total += weight;
-    }
+    float top = vf_highest(highest(scores, VF, vectors, vf_set(self->most[0])));
+    float base = top == -INFINITY ? 0 : top, factor = exp_or_zero(vf_set(self->most[0] - base))[0];
+    float total = vf_sum(exponentials(scores, VF, vectors, vf_set(base)));
     self->most[0] = top;
-    self->total[0] = self->total[0] * factor[0] + vf_sum(total);
-    self->factor[0] = factor[0];
+    self->total[0] = self->total[0] * factor + total;
+    self->factor[0] = factor;
 }
 
 /* A row alone on one tile: its own range of keys, nothing decoded ahead of its use. */

@@ -4,13 +4,14 @@
 #define RLX_BACKEND_CPU_VEC_ATTENTION_H
 
 #include "backend/cpu/vec/sum_four.h"
+#include "backend/cpu/vec/vec_exp.h"
 #include "backend/cpu/vec/vec_math.h"
 #include "ref/attention.h"
 
 #include <math.h>
 
 /* Multiples of both panel widths, and of the 6 or 12 keys of a register block. */
-enum { BLOCK_ROWS = 96, TILE_KEYS = 96 };
+enum { BLOCK_ROWS = 96, TILE_KEYS = 96, EXP_GROUP = 8, LINE = 64 };
 
 /* Kept apart, so that registers are shared out for one product at a time. */
 #define VEC_OUTLINE static __attribute__((noinline))
@@ -153,25 +154,36 @@ VEC_INLINE vf value_load(const void *v, int64_t at, const value_kind kind) {
     return vf_load((const float *)v + at);
 }
 
-/* What a loop over keys asks for on its way: a byte every step of it. */
+/* Rows that a loop asks for on its way, a line in every turn: those of the next product come while
+ * this one is computed, so both fit into the first cache. */
 typedef struct ahead {
-    const char *at;
-    int64_t step;
+    const char *at; /* a row */
+    int64_t step;   /* to the next row */
+    int64_t last;   /* where the last line of a row begins */
+    int64_t end;    /* lines asked for before the next row comes, times LINE */
+    int64_t offset; /* of the next line */
 } ahead;
+
+VEC_INLINE void ask(ahead *next) {
+    int64_t offset = next->offset;
+    __builtin_prefetch(next->at + (offset < next->last ? offset : next->last));
+    next->offset = offset + LINE;
+    if (next->offset == next->end) next->offset = 0, next->at += next->step;
+}
 
 /* sums[mr][nr vectors] += weights[count][panel] v[count][nr vectors], values decoded as they come.
  */
 VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, int64_t stride,
-                            int64_t count, float *sums, int64_t width, ahead next, const int mr,
+                            int64_t count, float *sums, int64_t width, ahead *next, const int mr,
                             const int nr, const value_kind kind) {
+    ahead now = *next;
     vf sum[4][3];
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
             sum[i][j] = vf_load(sums + i * width + j * VF);
     for (int64_t t = 0, at = 0; t < count; t++, weights += panel, at += stride) {
         vf value[3];
-        __builtin_prefetch(next.at);
-        next.at += next.step;
+        ask(&now);
         for (int j = 0; j < nr; j++)
             value[j] = value_load(v, at + j * VF, kind);
         for (int i = 0; i < mr; i++) {
@@ -183,32 +195,34 @@ VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, 
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
             vf_store(sums + i * width + j * VF, sum[i][j]);
+    *next = now;
 }
 
 /* All rows of a panel, by fours, and nr vectors of columns. */
 VEC_INLINE void short_columns(const float *weights, int64_t panel, int64_t rows, const void *v,
-                              int64_t stride, int64_t count, float *sums, int64_t width, ahead next,
-                              const int nr, const value_kind kind) {
+                              int64_t stride, int64_t count, float *sums, int64_t width,
+                              ahead *next, const int nr, const value_kind kind) {
     int64_t r = 0;
-    for (; r + 4 <= rows; r += 4, next.at += count * next.step)
+    for (; r + 4 <= rows; r += 4)
         short_block(weights + r, panel, v, stride, count, sums + r * width, width, next, 4, nr,
                     kind);
-    for (; r < rows; r++, next.at += count * next.step)
+    for (; r < rows; r++)
         short_block(weights + r, panel, v, stride, count, sums + r * width, width, next, 1, nr,
                     kind);
 }
 
-#define SHORT_VALUES(name, kind)                                                                 \
-    VEC_OUTLINE void name(const float *weights, int64_t panel, int64_t rows, const void *v,      \
-                          int64_t stride, int64_t count, float *sums, int64_t width, int64_t nr, \
-                          ahead next) {                                                          \
-        if (nr == 3) {                                                                           \
-            short_columns(weights, panel, rows, v, stride, count, sums, width, next, 3, kind);   \
-        } else if (nr == 2) {                                                                    \
-            short_columns(weights, panel, rows, v, stride, count, sums, width, next, 2, kind);   \
-        } else {                                                                                 \
-            short_columns(weights, panel, rows, v, stride, count, sums, width, next, 1, kind);   \
-        }                                                                                        \
+#define SHORT_VALUES(name, kind)                                                                  \
+    VEC_OUTLINE ahead name(const float *weights, int64_t panel, int64_t rows, const void *v,      \
+                           int64_t stride, int64_t count, float *sums, int64_t width, int64_t nr, \
+                           ahead next) {                                                          \
+        if (nr == 3) {                                                                            \
+            short_columns(weights, panel, rows, v, stride, count, sums, width, &next, 3, kind);   \
+        } else if (nr == 2) {                                                                     \
+            short_columns(weights, panel, rows, v, stride, count, sums, width, &next, 2, kind);   \
+        } else {                                                                                  \
+            short_columns(weights, panel, rows, v, stride, count, sums, width, &next, 1, kind);   \
+        }                                                                                         \
+        return next;                                                                              \
     }
 SHORT_VALUES(short_values_f16, VALUES_F16)
 SHORT_VALUES(short_values_bf16, VALUES_BF16)
@@ -228,8 +242,8 @@ VEC_INLINE void along_block(const void *k, int64_t stride, const float *q, int64
         for (int i = 0; i < 8; i++)
             sum[i] = (vf){0};
         for (int i = 0; i < keys; i++, next.at += next.step) {
-            __builtin_prefetch(next.at);
-            __builtin_prefetch(next.at + 64);
+            for (int64_t line = 0; line <= next.last; line += LINE)
+                __builtin_prefetch(next.at + line);
         }
         for (int64_t d = 0; d < depth; d += VF, query += mr * VF) {
             vf key = value_load(k, at + d, kind), other = key;

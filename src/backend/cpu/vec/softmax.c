@@ -3,32 +3,19 @@
  * another axis the lines lie side by side and an item is a strip of them. Exponentials are kept
  * where they are read again: in a buffer, or in the result itself. */
 #include "backend/cpu/vec/rows.h"
+#include "backend/cpu/vec/vec_exp.h"
 
 #include <math.h>
 
 enum { KEPT = 4096, STRIP = 4 * VF, WIDE_STRIP = 16 * VF, GROUP = 8, EXP_BIAS = 24 };
 
-/* e^x 2^24 for x <= 0: within 2.5 ulp down to -20, 6 ulp at -100. Below -104 it is as good as
- * nothing; NaN stays NaN. The bias keeps subnormal results whole until they are divided by the sum.
- * A softmax spends its time here, so ln 2 has one part only and the polynomial five terms. */
-typedef struct exp_parts {
-    vf r, scale;
-} exp_parts;
-VEC_INLINE exp_parts exp_begin(vf x) {
-    const float magic = 12582912.0f + 127 + EXP_BIAS; /* a sum with it is rounded to an integer */
-    vf bounded = vf_max(vf_set(-104.0f), x);
-    vf n = vf_fma(bounded, vf_set(1.44269504088896341f), vf_set(magic)), k = n - magic;
-    return (exp_parts){vf_fnma(k, vf_set(0.693147180559945309f), bounded), (vf)((vi)n << 23)};
-}
-VEC_INLINE vf exp_end(vf r, vf scale) {
-    vf r2 = r * r;
-    vf low = vf_fma(r, vf_set(1.6667115389e-1f), vf_set(4.9999230310e-1f));
-    vf high = vf_fma(r, vf_set(8.3125012506e-3f), vf_set(4.1890331504e-2f));
-    vf q = vf_fma(high, r2, low);
-    return (vf_fma(q, r2, r) + 1.0f) * scale;
+/* e^x 2^24: the bias keeps subnormal results whole until they are divided by the sum. Below -104 it
+ * is as good as nothing. */
+VEC_INLINE exp_parts biased_begin(vf x) {
+    return exp_begin(x, -104.0f, EXP_BIAS);
 }
 VEC_INLINE vf exp_biased(vf x) {
-    exp_parts parts = exp_begin(x);
+    exp_parts parts = biased_begin(x);
     return exp_end(parts.r, parts.scale);
 }
 
@@ -57,7 +44,7 @@ VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n,
     for (; i + GROUP * VF <= n; i += GROUP * VF) {
         VEC_UNROLLED for (int k = 0; k < GROUP; k++) {
             int64_t at = i + k * VF;
-            exp_parts parts = exp_begin(vec_get(dtype, x, at) - most);
+            exp_parts parts = biased_begin(vec_get(dtype, x, at) - most);
             r[k] = parts.r, scale[k] = parts.scale;
             __builtin_prefetch((const char *)x + (n + at) * vec_bytes(dtype)); /* the next row */
         }

@@ -32,7 +32,7 @@ VEC_INLINE void sum_eight(const vf *x, float *out) {
     }
     for (int i = 0; i < 2; i++) {
         __m256 a = c[2 * i], b = c[2 * i + 1];
-        d[i] = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+        d[i] = _mm256_add_ps(_mm256_blend_ps(a, b, 0xcc), _mm256_shuffle_ps(a, b, 0x4e));
     }
     _mm256_storeu_ps(out, _mm256_add_ps(_mm256_shuffle_ps(d[0], d[1], 0x88),
                                         _mm256_shuffle_ps(d[0], d[1], 0xdd)));
