@@ -155,7 +155,7 @@ static void hide_keys(const block *self, int64_t first_row, int64_t first, int64
 }
 
 /* The largest of `count` scores `panel` apart, lane by lane, and of `top`. */
-VEC_INLINE vf highest(const float *scores, int64_t panel, int64_t count, vf top) {
+VEC_OUTLINE vf highest(const float *scores, int64_t panel, int64_t count, vf top) {
     vf a = top, b = top, c = top;
     int64_t t = 0;
     for (; t + 4 <= count; t += 4) {
@@ -170,7 +170,7 @@ VEC_INLINE vf highest(const float *scores, int64_t panel, int64_t count, vf top)
 }
 
 /* scores = e^(scores - base); their sum. */
-VEC_INLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base) {
+VEC_OUTLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base) {
     vf total = {0}, r[EXP_GROUP], scale[EXP_GROUP];
     int64_t t = 0;
     for (; t + EXP_GROUP <= count; t += EXP_GROUP) {
@@ -353,11 +353,12 @@ static sight sight_of(const rlx_query_row *rows, int64_t count) {
 static void weigh_line(const block *self, int64_t count) {
     float *scores = self->scores;
     int64_t vectors = rlx_ref_divide_up(count, VF);
+    int64_t step = self->tiles->panel * VF; /* of one row; a constant would make copies of both */
     for (int64_t t = count; t < vectors * VF; t++)
         scores[t] = -INFINITY;
-    float top = vf_highest(highest(scores, VF, vectors, vf_set(self->most[0])));
+    float top = vf_highest(highest(scores, step, vectors, vf_set(self->most[0])));
     float base = top == -INFINITY ? 0 : top, factor = exp_or_zero(vf_set(self->most[0] - base))[0];
-    float total = vf_sum(exponentials(scores, VF, vectors, vf_set(base)));
+    float total = vf_sum(exponentials(scores, step, vectors, vf_set(base)));
     self->most[0] = top;
     self->total[0] = self->total[0] * factor + total;
     self->factor[0] = factor;
