@@ -102,6 +102,11 @@ static rlx_status run_exec(run_command *command, rlx_exec *exec, uint32_t entry)
     if (command->load_state != NULL) {
         status = rlx_exec_restore_state(exec, tool_rank_path(command->load_state, &command->who));
     }
+    /* Times are those of runs, not of a driver's compiler. */
+    if (status == RLX_OK && (command->repeat > 1 || command->profile || command->trace != NULL ||
+                             command->timeline != NULL)) {
+        status = rlx_exec_warm_up(exec);
+    }
     if (command->who.rank == 0) tool_progress_begin("running");
     while (status == RLX_OK && command->runs_done < command->repeat) {
         status = tool_set_inputs(exec, entry, &command->inputs);

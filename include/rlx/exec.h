@@ -78,6 +78,11 @@ RLX_CALL rlx_status rlx_exec_set_f32(rlx_exec *exec, uint32_t entry, const char 
 RLX_CALL rlx_status rlx_exec_input_address(rlx_exec *exec, uint32_t entry, uint32_t index,
                                            void **out_address);
 
+/* Does what the first run of any entry would pay for besides its own work: the device's driver
+ * compiles every pipeline. Computes nothing and touches no input, state or output; on the CPU there
+ * is nothing to do. Once is enough for all executables of a device that run the same programs. */
+RLX_CALL rlx_status rlx_exec_warm_up(rlx_exec *exec);
+
 /* Runs an entry. Of several ranks each sets the same inputs and gets the same outputs, bit by bit;
  * a rank that fails or is cancelled makes the run fail on all of them, a rank that dies or stalls
  * is RLX_TRANSPORT or RLX_TIMEOUT. RLX_INVALID_ARGUMENT: an input is not set (named); RLX_FAULT:

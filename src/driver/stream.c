@@ -27,6 +27,11 @@ rlx_status rlx_stream_prepare(rlx_stream *stream, uint32_t first_step, uint32_t 
     return stream->ops->prepare(stream, first_step, step_count, out_stretch);
 }
 
+rlx_status rlx_stream_warm_up(rlx_stream *stream, rlx_stretch *stretch) {
+    RLX_TRY(rlx_stream_wait(stream));
+    return stream->ops->warm_up == NULL ? RLX_OK : stream->ops->warm_up(stream, stretch);
+}
+
 void rlx_stream_release(rlx_stream *stream, rlx_stretch *stretch) {
     if (stream != NULL && stretch != NULL) stream->ops->release(stream, stretch);
 }

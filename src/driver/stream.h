@@ -23,6 +23,8 @@ typedef struct rlx_stream_ops {
     /* `times` is NULL or has one row per step, filled before wait returns. */
     rlx_status (*submit)(rlx_stream *base, rlx_stretch *stretch, rlx_step_time *times);
     rlx_status (*wait)(rlx_stream *base); /* optional: NULL when submit() completes on return */
+    /* Optional: what the first submit would otherwise pay for. Nothing is pending. */
+    rlx_status (*warm_up)(rlx_stream *base, rlx_stretch *stretch);
 } rlx_stream_ops;
 
 struct rlx_stream { /* first member of every implementation */
@@ -48,6 +50,8 @@ void rlx_stream_release(rlx_stream *stream, rlx_stretch *stretch); /* NULL is fi
 RLX_WARN_UNUSED rlx_status rlx_stream_submit(rlx_stream *stream, rlx_stretch *stretch,
                                              rlx_step_time *times);
 RLX_WARN_UNUSED rlx_status rlx_stream_wait(rlx_stream *stream);
+/* Has the device compile what the stretch uses; computes nothing. */
+RLX_WARN_UNUSED rlx_status rlx_stream_warm_up(rlx_stream *stream, rlx_stretch *stretch);
 void rlx_stream_destroy(rlx_stream *stream); /* waits first; NULL is fine */
 
 #endif

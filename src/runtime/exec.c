@@ -102,6 +102,17 @@ rlx_status rlx_exec_create(rlx_program *program, const rlx_exec_options *options
     return create(program, &full, false, out_exec);
 }
 
+rlx_status rlx_exec_warm_up(rlx_exec *exec) {
+    rlx_status status = RLX_OK;
+    RLX_TRY(rlx_exec_enter(exec));
+    for (uint32_t i = 0; i < exec->item_count && status == RLX_OK; i++) {
+        if (exec->items[i].stretch == NULL) continue;
+        status = rlx_stream_warm_up(exec->stream, exec->items[i].stretch);
+    }
+    rlx_exec_leave(exec);
+    return status == RLX_OK ? RLX_OK : rlx_fail_context(status, "warming up");
+}
+
 void rlx_exec_destroy(rlx_exec *exec) {
     rlx_allocator allocator;
     if (exec == NULL) return;

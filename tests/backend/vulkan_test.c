@@ -317,6 +317,27 @@ static void a_run_records_nothing_and_submits_once(void **state) {
     decoder_close(&d);
 }
 
+static void warming_up_dispatches_each_pipeline_and_changes_nothing(void **state) {
+    decoder cold, warm;
+    (void)state;
+    assert_ok(decoder_open(&cold, software, RLX_DEVICE_MEMORY_STAGED));
+    assert_ok(decoder_run(&cold));
+    shim.pipelines = 0;
+    assert_ok(decoder_open(&warm, software, RLX_DEVICE_MEMORY_STAGED));
+    uint64_t pipelines = shim.pipelines;
+    shim.dispatches = shim.submits = 0;
+    assert_ok(rlx_exec_warm_up(warm.exec));
+    assert_int_equal(shim.dispatches, pipelines);
+    assert_int_equal(shim.submits, 1);
+    assert_ok(rlx_exec_warm_up(warm.exec)); /* once is enough */
+    assert_int_equal(shim.dispatches, pipelines);
+    assert_ok(decoder_run(&warm));
+    assert_int_equal(shim.dispatches, pipelines); /* a run records nothing */
+    assert_memory_equal(cold.logits, warm.logits, sizeof cold.logits);
+    decoder_close(&cold);
+    decoder_close(&warm);
+}
+
 static void a_token_moves_itself_and_its_logits_only(void **state) {
     enum { FAULT_RECORD = 24 };
     decoder d;
@@ -648,6 +669,7 @@ static void every_call_may_fail(void **state) {
         shim.calls = 0;
         shim.fail_at = n;
         rlx_status status = decoder_open(&d, software, RLX_DEVICE_MEMORY_STAGED);
+        if (status == RLX_OK) status = rlx_exec_warm_up(d.exec);
         if (status == RLX_OK) status = decoder_step(&d, d.exec, 0);
         bool was_reached = shim.calls > n;
         decoder_close(&d);
@@ -791,6 +813,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_decoder_agrees_with_the_cpu_and_staged_with_direct, begin),
         cmocka_unit_test_setup(a_run_records_nothing_and_submits_once, begin),
+        cmocka_unit_test_setup(warming_up_dispatches_each_pipeline_and_changes_nothing, begin),
         cmocka_unit_test_setup(a_token_moves_itself_and_its_logits_only, begin),
         cmocka_unit_test_setup(a_clone_goes_on_where_the_first_stands, begin),
         cmocka_unit_test_setup(a_fault_in_a_shader_names_its_node, begin),

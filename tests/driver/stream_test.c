@@ -42,8 +42,8 @@ static void slow_destroy(rlx_stream *base) {
     ((slow_stream *)base)->is_destroyed = true;
 }
 
-static const rlx_stream_ops slow_ops = {slow_destroy, slow_prepare, slow_release, slow_submit,
-                                        slow_wait};
+static const rlx_stream_ops slow_ops = {slow_destroy, slow_prepare, slow_release,
+                                        slow_submit,  slow_wait,    NULL};
 
 typedef struct fixture {
     rlx_plan *plan;

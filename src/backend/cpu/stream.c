@@ -263,8 +263,8 @@ static void cpu_destroy(rlx_stream *base) {
     rlx_free(&allocator, base);
 }
 
-static const rlx_stream_ops cpu_stream_ops = {cpu_destroy, cpu_prepare, cpu_release, cpu_submit,
-                                              NULL};
+static const rlx_stream_ops cpu_stream_ops = {
+    .destroy = cpu_destroy, .prepare = cpu_prepare, .release = cpu_release, .submit = cpu_submit};
 
 rlx_status rlx_cpu_create_stream(rlx_device *base, const rlx_allocator *allocator, rlx_arena *arena,
                                  rlx_stream **out_stream) {

@@ -44,6 +44,7 @@ typedef struct rlx_vk_key {
 typedef struct rlx_vk_pipeline {
     rlx_vk_key key;
     VkPipeline handle;
+    bool is_warm; /* was dispatched to be compiled */
 } rlx_vk_pipeline;
 
 /* Weights that several arenas read: one copy per program. */
@@ -130,7 +131,11 @@ RLX_WARN_UNUSED rlx_status rlx_vk_find_pipeline(rlx_vk_device *device,
                                                 const rlx_vk_dispatch *dispatch,
                                                 const rlx_dtype *dtypes, VkPipeline *out_pipeline);
 
-/* queue.c: stages of `use` and the commands that copy them, from a pool; and back. */
+/* queue.c: between these two the device's own commands are recorded on device->transfer, under its
+ * lock; done when they return. */
+RLX_WARN_UNUSED rlx_status rlx_vk_begin_transfer(rlx_vk_device *device);
+RLX_WARN_UNUSED rlx_status rlx_vk_finish_transfer(rlx_vk_device *device);
+/* Stages of `use` and the commands that copy them, from a pool; and back. */
 RLX_WARN_UNUSED rlx_status rlx_vk_ring_create(rlx_vk_device *device, VkCommandPool pool,
                                               rlx_vk_use use, rlx_vk_ring *out_ring);
 void rlx_vk_ring_destroy(rlx_vk_device *device, rlx_vk_ring *ring); /* zeroed is fine */

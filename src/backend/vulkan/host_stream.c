@@ -90,8 +90,10 @@ static void host_destroy(rlx_stream *base) {
     rlx_free(&allocator, base);
 }
 
-static const rlx_stream_ops host_ops = {host_destroy, host_prepare, host_release, host_submit,
-                                        NULL};
+static const rlx_stream_ops host_ops = {.destroy = host_destroy,
+                                        .prepare = host_prepare,
+                                        .release = host_release,
+                                        .submit = host_submit};
 
 rlx_status rlx_vk_create_host_stream(const rlx_allocator *allocator, rlx_arena *arena,
                                      rlx_stream **out_stream) {

@@ -117,6 +117,16 @@ static rlx_status copy_locked(rlx_vk_device *device, const rlx_vk_buffer *from,
     return rlx_vk_wait(device, value);
 }
 
+rlx_status rlx_vk_begin_transfer(rlx_vk_device *device) {
+    return begin(device, device->transfer);
+}
+
+rlx_status rlx_vk_finish_transfer(rlx_vk_device *device) {
+    uint64_t value = 0;
+    RLX_TRY(end(device, device->transfer, &value));
+    return rlx_vk_wait(device, value);
+}
+
 rlx_status rlx_vk_ring_create(rlx_vk_device *device, VkCommandPool pool, rlx_vk_use use,
                               rlx_vk_ring *out_ring) {
     VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -259,12 +269,10 @@ rlx_status rlx_vk_fill(rlx_vk_device *device, const rlx_vk_buffer *to, uint64_t 
                        uint64_t bytes, uint32_t word) {
     rlx_status status;
     pthread_mutex_lock(&device->lock);
-    status = begin(device, device->transfer);
+    status = rlx_vk_begin_transfer(device);
     if (status == RLX_OK) {
-        uint64_t value = 0;
         device->vk.CmdFillBuffer(device->transfer, to->handle, offset, bytes, word);
-        status = end(device, device->transfer, &value);
-        if (status == RLX_OK) status = rlx_vk_wait(device, value);
+        status = rlx_vk_finish_transfer(device);
     }
     pthread_mutex_unlock(&device->lock);
     return status;

@@ -227,8 +227,8 @@ static void vk_destroy(rlx_stream *base) {
     rlx_free(&allocator, base);
 }
 
-static const rlx_stream_ops vk_stream_ops = {vk_destroy, vk_prepare, vk_release, vk_submit,
-                                             vk_wait};
+static const rlx_stream_ops vk_stream_ops = {vk_destroy, vk_prepare, vk_release,
+                                             vk_submit,  vk_wait,    rlx_vk_warm_up};
 
 rlx_status rlx_vk_create_stream(rlx_device *base, const rlx_allocator *allocator, rlx_arena *arena,
                                 rlx_stream **out_stream) {

@@ -28,4 +28,7 @@ typedef struct rlx_vk_stream {
 /* prepare.c: lowers the steps and fills commands, records and sets. */
 RLX_WARN_UNUSED rlx_status rlx_vk_stretch_fill(rlx_vk_stream *stream, rlx_vk_stretch *stretch);
 
+/* warm.c: dispatches each pipeline of the stretch that was not yet, over nothing. */
+RLX_WARN_UNUSED rlx_status rlx_vk_warm_up(rlx_stream *base, rlx_stretch *stretch);
+
 #endif
