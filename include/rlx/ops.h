@@ -146,6 +146,16 @@ typedef struct rlx_conv_attrs {
     int64_t channel_block; /* conv: channels of y lie in blocks of so many; 0: they do not */
 } rlx_conv_attrs;
 
+typedef struct rlx_conv_quantised_attrs {
+    rlx_conv_attrs conv; /* without output_padding and activation */
+    rlx_dtype to;        /* of y: u8, i8, f32 or i32 */
+    double least, most;  /* of v */
+    int64_t y_zero;
+    double inner_scale, residual_scale, y_scale; /* these are of the residual alone */
+    int64_t residual_zero;
+    double y_least, y_most;
+} rlx_conv_quantised_attrs;
+
 typedef struct rlx_pool_attrs {
     rlx_ints kernel, strides, dilations, pads;
     rlx_auto_pad auto_pad;

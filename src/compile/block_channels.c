@@ -42,10 +42,15 @@ static bool is_exact(const rlx_type *type) {
     return true;
 }
 
-/* f32 [N][C] and one or two spatial axes, none empty, all known. */
+static bool is_pixel(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_U8 || dtype == RLX_DTYPE_I8 ||
+           dtype == RLX_DTYPE_I32;
+}
+
+/* f32 or quantised, [N][C] and one or two spatial axes, none empty, all known. */
 static bool is_image(const blocker *self, rlx_value_id value) {
     const rlx_type *type = type_of(self, value);
-    return type->dtype == RLX_DTYPE_F32 && type->layout == RLX_LAYOUT_PLAIN &&
+    return is_pixel(type->dtype) && type->layout == RLX_LAYOUT_PLAIN &&
            (type->shape.rank == 3 || type->shape.rank == 4) && is_exact(type);
 }
 
@@ -153,10 +158,19 @@ static rlx_status put_like(blocker *self, rlx_node_id node, const void *attrs,
 /* conv */
 
 typedef struct conv_facts {
-    rlx_value_id x, w, bias, residual, y;
+    rlx_value_id x, w, residual, y;
     int64_t groups, in, out; /* channels, of a group */
-    bool is_depthwise, is_first;
+    bool is_depthwise, is_first, is_quantised;
 } conv_facts;
+
+static bool is_conv(rlx_op op) {
+    return op == RLX_OP_CONV || op == RLX_OP_CONV_QUANTISED;
+}
+
+/* Where a conv has its residual. */
+static uint32_t residual_at(rlx_op op) {
+    return op == RLX_OP_CONV ? 3 : 5;
+}
 
 static rlx_value_id input_of(const rlx_node *node, uint32_t index) {
     return index < node->input_count ? node->inputs[index] : RLX_NONE;
@@ -166,16 +180,21 @@ static bool has_known_conv(const blocker *self, const rlx_node *node, conv_facts
     const rlx_conv_attrs *attrs = node->attrs;
     *facts = (conv_facts){.x = node->inputs[0],
                           .w = node->inputs[1],
-                          .bias = input_of(node, 2),
-                          .residual = input_of(node, 3),
+                          .residual = input_of(node, residual_at(node->op)),
                           .y = node->outputs[0],
-                          .groups = attrs->groups == 0 ? 1 : attrs->groups};
+                          .groups = attrs->groups == 0 ? 1 : attrs->groups,
+                          .is_quantised = node->op == RLX_OP_CONV_QUANTISED};
     const rlx_type *w = type_of(self, facts->w);
+    rlx_value_id bias = input_of(node, 2);
     if (attrs->channel_block != 0 || !is_image(self, facts->x) || !is_image(self, facts->y) ||
-        w->dtype != RLX_DTYPE_F32 || !is_exact(w)) {
+        !is_exact(w)) {
         return false;
     }
-    if (facts->bias != RLX_NONE && type_of(self, facts->bias)->dtype != RLX_DTYPE_F32) return false;
+    if (!facts->is_quantised &&
+        (w->dtype != RLX_DTYPE_F32 ||
+         (bias != RLX_NONE && type_of(self, bias)->dtype != RLX_DTYPE_F32))) {
+        return false;
+    }
     facts->in = w->shape.dims[1];
     facts->out = w->shape.dims[0] / facts->groups;
     facts->is_depthwise = facts->groups > 1 && facts->in == 1 && facts->out == 1;
@@ -204,7 +223,7 @@ static bool is_worth(const blocker *self, const conv_facts *facts) {
     const rlx_target *target = self->context->target;
     const rlx_shape *w = &type_of(self, facts->w)->shape;
     double moved = 0, flops = bytes_of(self, facts->y) / 2, gain = facts->is_depthwise ? 30 : 9;
-    if (twin(self, facts->x) != RLX_NONE) return true;
+    if (facts->is_quantised || twin(self, facts->x) != RLX_NONE) return true;
     for (uint32_t i = 1; i < w->rank; i++)
         flops *= (double)w->dims[i];
     if (!self->feeds_conv[facts->y]) moved += bytes_of(self, facts->y);
@@ -219,17 +238,20 @@ static bool is_worth(const blocker *self, const conv_facts *facts) {
 
 static rlx_status visit_conv(blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
-    rlx_conv_attrs attrs = *(const rlx_conv_attrs *)node->attrs;
+    rlx_conv_quantised_attrs attrs = {0}; /* a conv_attrs first */
+    rlx_value_id inputs[6];
+    uint32_t count = node->input_count;
     conv_facts facts;
     if (!has_known_conv(self, node, &facts) || !is_conv_for_blocks(self, &facts) ||
         !is_worth(self, &facts)) {
         return RLX_OK;
     }
-    rlx_value_id inputs[4] = {facts.x, facts.w, facts.bias, facts.residual};
-    uint32_t count = node->input_count;
-    attrs.channel_block = self->block;
+    memcpy(&attrs, node->attrs, facts.is_quantised ? sizeof attrs : sizeof attrs.conv);
+    memcpy(inputs, node->inputs, count * sizeof *inputs);
+    attrs.conv.channel_block = self->block;
+    uint32_t residual = residual_at(node->op);
     if (!facts.is_first) RLX_TRY(to_blocks(self, facts.x, &inputs[0]));
-    if (facts.residual != RLX_NONE) RLX_TRY(to_blocks(self, facts.residual, &inputs[3]));
+    if (facts.residual != RLX_NONE) RLX_TRY(to_blocks(self, facts.residual, &inputs[residual]));
     return put_like(self, id, &attrs, inputs, count);
 }
 
@@ -240,6 +262,7 @@ static rlx_status visit_pool(blocker *self, rlx_node_id id) {
     rlx_pool_attrs attrs = *(const rlx_pool_attrs *)node->attrs;
     rlx_value_id x = twin(self, node->inputs[0]);
     if (x == RLX_NONE || !is_image(self, node->outputs[0])) return RLX_OK;
+    if (type_of(self, x)->dtype != RLX_DTYPE_F32) return RLX_OK;
     if (node->output_count > 1 && node->outputs[1] != RLX_NONE) return RLX_OK;
     attrs.is_blocked = true;
     return put_like(self, id, &attrs, &x, 1);
@@ -342,7 +365,7 @@ static bool is_elementwise_for_blocks(const blocker *self, const rlx_node *node)
     for (uint32_t i = 0; i < node->input_count; i++) {
         rlx_value_id input = node->inputs[i];
         if (input == RLX_NONE) continue;
-        if (type_of(self, input)->dtype != RLX_DTYPE_F32) return false;
+        if (!is_pixel(type_of(self, input)->dtype)) return false;
         if (rlx_shape_equal(&type_of(self, input)->shape, whole)) continue;
         if (!broadcast_dims(self, input, whole, dims)) return false;
     }
@@ -372,7 +395,7 @@ static rlx_status visit_elementwise(blocker *self, rlx_node_id id) {
 
 static rlx_status visit(blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
-    if (node->op == RLX_OP_CONV) return visit_conv(self, id);
+    if (is_conv(node->op)) return visit_conv(self, id);
     if (node->op == RLX_OP_MAX_POOL || node->op == RLX_OP_AVERAGE_POOL) return visit_pool(self, id);
     if (node->op >= RLX_OP_REDUCE_SUM && node->op <= RLX_OP_REDUCE_SUM_SQUARE) {
         return visit_reduce(self, id);
@@ -397,9 +420,10 @@ rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
         self.blocked[v] = RLX_NONE;
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
         const rlx_node *node = &graph->nodes.items[n];
-        if (node->is_dead || node->op != RLX_OP_CONV) continue;
+        if (node->is_dead || !is_conv(node->op)) continue;
+        rlx_value_id residual = input_of(node, residual_at(node->op));
         self.feeds_conv[node->inputs[0]] = 1;
-        if (input_of(node, 3) != RLX_NONE) self.feeds_conv[node->inputs[3]] = 1;
+        if (residual != RLX_NONE) self.feeds_conv[residual] = 1;
     }
     for (; self.at < graph->blocks.items[0].nodes.count; self.at++) {
         rlx_node_id node = graph->blocks.items[0].nodes.items[self.at];

@@ -13,6 +13,7 @@ typedef struct pass {
 
 static const pass passes[] = {
     {"bind", rlx_pass_bind, true},
+    {"fuse_quantised", rlx_pass_fuse_quantised, false},
     {"fold", rlx_pass_fold, false},
     {"remove_dead", rlx_pass_remove_dead, false},
     {"merge_duplicates", rlx_pass_merge_duplicates, false},

@@ -42,7 +42,8 @@ bool rlx_dtype_is_integer(rlx_dtype dtype); /* signed or unsigned, not bool */
 /* clang-format off */
 #define RLX_RULES(X)                                                                              \
     X(unary) X(logical_unary) X(predicate) X(cast) X(binary) X(power) X(logical) X(compare)       \
-    X(where) X(chain) X(matmul) X(conv) X(pool) X(reduce) X(arg) X(top_k) X(cumsum) X(softmax)    \
+    X(where) X(chain) X(matmul) X(conv) X(conv_quantised) X(pool) X(reduce) X(arg) X(top_k)       \
+    X(cumsum) X(softmax)                                                                          \
     X(norm) X(channel_norm) X(attention) X(rope) X(gather) X(gather_elements) X(gather_nd)        \
     X(scatter) X(slice) X(concat) X(split) X(pad) X(transpose) X(reshape) X(squeeze) X(expand)    \
     X(tile) X(nonzero) X(state_write) X(flow) X(recurrent) X(pack) X(collective)      \

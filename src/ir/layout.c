@@ -175,5 +175,8 @@ bool rlx_layout_is_taken(rlx_op op, uint32_t input, rlx_layout layout) {
     if (op == RLX_OP_CONV) {
         return input == 1 && layout >= RLX_LAYOUT_PANELS8X16 && layout <= RLX_LAYOUT_DEPTHWISE16;
     }
+    if (op == RLX_OP_CONV_QUANTISED) {
+        return input == 1 && layout >= RLX_LAYOUT_DEPTHWISE8 && layout <= RLX_LAYOUT_TAPS32X2;
+    }
     return false;
 }

@@ -34,6 +34,24 @@ static const rlx_field conv_fields[] = {
     FIELD(INTS, conv, pads),    FIELD(INTS, conv, output_padding),
     FIELD(I64, conv, groups),   FIELD(AUTO_PAD, conv, auto_pad),
     ACTIVATION(conv),           FIELD(I64, conv, channel_block)};
+#define CONV_FIELD(kind, member) \
+    { #member, RLX_FIELD_##kind, offsetof(rlx_conv_quantised_attrs, conv.member) }
+static const rlx_field conv_quantised_fields[] = {CONV_FIELD(INTS, strides),
+                                                  CONV_FIELD(INTS, dilations),
+                                                  CONV_FIELD(INTS, pads),
+                                                  CONV_FIELD(I64, groups),
+                                                  CONV_FIELD(AUTO_PAD, auto_pad),
+                                                  CONV_FIELD(I64, channel_block),
+                                                  FIELD(DTYPE, conv_quantised, to),
+                                                  FIELD(F64, conv_quantised, least),
+                                                  FIELD(F64, conv_quantised, most),
+                                                  FIELD(I64, conv_quantised, y_zero),
+                                                  FIELD(F64, conv_quantised, inner_scale),
+                                                  FIELD(F64, conv_quantised, residual_scale),
+                                                  FIELD(F64, conv_quantised, y_scale),
+                                                  FIELD(I64, conv_quantised, residual_zero),
+                                                  FIELD(F64, conv_quantised, y_least),
+                                                  FIELD(F64, conv_quantised, y_most)};
 static const rlx_field pool_fields[] = {FIELD(INTS, pool, kernel),
                                         FIELD(INTS, pool, strides),
                                         FIELD(INTS, pool, dilations),

@@ -71,14 +71,14 @@ typedef struct rlx_ref_row {
     rlx_kernel kernel;
 } rlx_ref_row;
 extern const rlx_ref_row rlx_ref_elementwise_rows[], rlx_ref_matmul_rows[], rlx_ref_conv_rows[],
-    rlx_ref_pool_rows[], rlx_ref_reduce_rows[], rlx_ref_softmax_rows[], rlx_ref_norm_rows[],
-    rlx_ref_attention_rows[], rlx_ref_gather_rows[], rlx_ref_scatter_rows[], rlx_ref_move_rows[],
-    rlx_ref_pack_rows[], rlx_ref_sort_rows[], rlx_ref_state_rows[], rlx_ref_recurrent_rows[],
-    rlx_ref_detect_rows[], rlx_ref_unique_rows[];
+    rlx_ref_conv_quantised_rows[], rlx_ref_pool_rows[], rlx_ref_reduce_rows[],
+    rlx_ref_softmax_rows[], rlx_ref_norm_rows[], rlx_ref_attention_rows[], rlx_ref_gather_rows[],
+    rlx_ref_scatter_rows[], rlx_ref_move_rows[], rlx_ref_pack_rows[], rlx_ref_sort_rows[],
+    rlx_ref_state_rows[], rlx_ref_recurrent_rows[], rlx_ref_detect_rows[], rlx_ref_unique_rows[];
 extern const uint32_t rlx_ref_elementwise_count, rlx_ref_matmul_count, rlx_ref_conv_count,
-    rlx_ref_pool_count, rlx_ref_reduce_count, rlx_ref_softmax_count, rlx_ref_norm_count,
-    rlx_ref_attention_count, rlx_ref_gather_count, rlx_ref_scatter_count, rlx_ref_move_count,
-    rlx_ref_pack_count, rlx_ref_sort_count, rlx_ref_state_count, rlx_ref_recurrent_count,
-    rlx_ref_detect_count, rlx_ref_unique_count;
+    rlx_ref_conv_quantised_count, rlx_ref_pool_count, rlx_ref_reduce_count, rlx_ref_softmax_count,
+    rlx_ref_norm_count, rlx_ref_attention_count, rlx_ref_gather_count, rlx_ref_scatter_count,
+    rlx_ref_move_count, rlx_ref_pack_count, rlx_ref_sort_count, rlx_ref_state_count,
+    rlx_ref_recurrent_count, rlx_ref_detect_count, rlx_ref_unique_count;
 
 #endif

@@ -4,8 +4,8 @@
 
 /* clang-format off */
 #define FAMILIES(X)                                                                              \
-    X(elementwise) X(matmul) X(conv) X(pool) X(reduce) X(softmax) X(norm) X(attention) X(gather) \
-    X(scatter) X(move) X(pack) X(sort) X(state) X(recurrent) X(detect) X(unique)
+    X(elementwise) X(matmul) X(conv) X(conv_quantised) X(pool) X(reduce) X(softmax) X(norm)       \
+    X(attention) X(gather) X(scatter) X(move) X(pack) X(sort) X(state) X(recurrent) X(detect) X(unique)
 /* clang-format on */
 
 const rlx_kernel *rlx_ref_kernel(rlx_op op) {

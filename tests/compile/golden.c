@@ -26,10 +26,15 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
-    {"canonicalise", rlx_pass_canonicalise, 0}, {"fuse_batch_norm", rlx_pass_fuse_batch_norm, 0},
-    {"split_groups", rlx_pass_split_groups, 0}, {"fuse_attention", rlx_pass_fuse_attention, 0},
-    {"fuse_norm", rlx_pass_fuse_norm, 0},       {"fuse_epilogue", rlx_pass_fuse_epilogue, 0},
-    {"fuse_chain", rlx_pass_fuse_chain, 0},     {"shard", rlx_pass_shard, 2},
+    {"canonicalise", rlx_pass_canonicalise, 0},
+    {"fuse_batch_norm", rlx_pass_fuse_batch_norm, 0},
+    {"split_groups", rlx_pass_split_groups, 0},
+    {"fuse_attention", rlx_pass_fuse_attention, 0},
+    {"fuse_norm", rlx_pass_fuse_norm, 0},
+    {"fuse_epilogue", rlx_pass_fuse_epilogue, 0},
+    {"fuse_chain", rlx_pass_fuse_chain, 0},
+    {"shard", rlx_pass_shard, 2},
+    {"fuse_quantised", rlx_pass_fuse_quantised, 0},
 };
 
 static void run_pass(rlx_graph *graph, const pass *at) {
@@ -38,8 +43,10 @@ static void run_pass(rlx_graph *graph, const pass *at) {
                                    .rank = at->rank_count == 0 ? 0 : at->rank_count - 1};
     rlx_entry_spec entry = {0};
     rlx_scratch scratch = {0};
+    const rlx_target target = {.channel_block = 8};
     rlx_pass_context context = {
         .graph = graph, .options = &options, .entry = &entry, .scratch = &scratch};
+    if (at->run == rlx_pass_fuse_quantised) context.target = &target;
     assert_ok(at->run(&context));
     assert_ok(rlx_graph_verify(graph));
     rlx_scratch_reset(&scratch);

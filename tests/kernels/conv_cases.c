@@ -129,3 +129,65 @@ static const char *const timed_depthwise[] = {
 };
 
 const kernel_family kernel_depthwise = {"depthwise", 1e-4, 120, write_depthwise, timed_depthwise};
+
+/* conv_quantised: dense, grouped, first layers and depthwise in turns; weights of 9 bits, every
+ * kind of output, with and without scale, bias, zero point and residual. */
+static void write_int8(uint32_t index, char *text, uint32_t bytes) {
+    static const char *const to[] = {"u8", "i8", "f32", "i32"};
+    static const char *const layouts[2][3] = {{"panels8x16x2", "taps16x2", "depthwise8"},
+                                              {"panels16x32x2", "taps32x2", "depthwise16"}};
+    conv_case c = index % 3 == 2 ? pick_depthwise(index) : pick_case(index);
+    const char *x_dtype = index % 4 < 2 ? "u8" : "i8";
+    int kind = (int)kernel_pick(index, 20, 0, 3), b = (int)c.block;
+    bool is_first = c.groups == 1 && c.in<c.block, is_depthwise = c.groups> 1 && c.in == 1;
+    bool has_residual = kind != 3 && kernel_pick(index, 21, 0, 1) == 1;
+    int out_blocks = (int)((c.out * c.groups + b - 1) / b),
+        zero = (int)kernel_pick(index, 22, 3, 40);
+    char x[96], attrs[256], last[192];
+    int least = kind == 0 ? -zero : -128 - zero, most = kind == 0 ? 255 - zero : 127 - zero;
+    (void)snprintf(attrs, sizeof attrs,
+                   "strides=[%d, %d] dilations=[%d, %d] pads=[%d, %d, %d, %d] groups=%d", (int)c.sh,
+                   (int)c.sw, (int)c.dh, (int)c.dw, (int)c.pads[0], (int)c.pads[1], (int)c.pads[2],
+                   (int)c.pads[3], (int)c.groups);
+    if (is_first) {
+        (void)snprintf(x, sizeof x, "%s[%d, %d, %d, %d]", x_dtype, (int)c.batch, (int)c.in,
+                       (int)c.height, (int)c.width);
+    } else {
+        (void)snprintf(x, sizeof x, "%s[%d, %d, %d, %d, %d]", x_dtype, (int)c.batch,
+                       (int)((c.in * c.groups + b - 1) / b), (int)c.height, (int)c.width, b);
+    }
+    (void)snprintf(last, sizeof last, "least=%d most=%d y_zero=%d%s", least, most, zero,
+                   has_residual ? " inner_scale=0.5 residual_scale=0.25 y_scale=0.375 "
+                                  "residual_zero=3 y_least=-3 y_most=20"
+                                : "");
+    (void)snprintf(
+        text, bytes,
+        "rlx 1\ninput x : %s\ninput w8 : u8[%d, %d, %d, %d]\ninput s : f32[%d]\ninput b : f32[%d]\n"
+        "input z : %s[]\ninput r : %s[%d, %d, %d, %d, %d]\nconst k : i16[] = -100\n"
+        "const h : f32[] = 0.001\nt = mul(s, h)\n"
+        "w16 = cast(w8) to=i16\nw = add(w16, k)\np = pack(w) layout=%s\n"
+        "y = conv_quantised(x, p, %s, %s, %s, %s) %s channel_block=%d to=%s %s\noutput y\n",
+        x, (int)(c.out * c.groups), (int)c.in, (int)c.kh, (int)c.kw, (int)(c.out * c.groups),
+        (int)(c.out * c.groups), x_dtype, index % 5 < 2 ? "u8" : "i8", (int)c.batch, out_blocks,
+        (int)window(c.height, c.kh, c.sh, c.dh, c.pads[0] + c.pads[2]),
+        (int)window(c.width, c.kw, c.sw, c.dw, c.pads[1] + c.pads[3]), b,
+        layouts[b == 16][is_depthwise ? 2
+                         : is_first   ? 1
+                                      : 0],
+        index % 7 == 3 ? "h" : "t", index % 4 == 1 ? "_" : "b", index % 6 == 0 ? "_" : "z",
+        has_residual ? "r" : "_", attrs, b, to[kind], last);
+}
+
+static const char *const timed_int8[] = {
+    "rlx 1\ninput x : u8[1, 4, 56, 56, 8]\ninput w : i16[128, 32, 3, 3]\np = pack(w) "
+    "layout=panels8x16x2\ny = conv_quantised(x, p) pads=[1, 1, 1, 1] channel_block=8 to=u8 "
+    "most=255\noutput y\n",
+    "rlx 1\ninput x : u8[1, 16, 56, 56, 8]\ninput w : i16[32, 128, 1, 1]\np = pack(w) "
+    "layout=panels8x16x2\ny = conv_quantised(x, p) channel_block=8 to=u8 most=255\noutput y\n",
+    "rlx 1\ninput x : u8[1, 8, 112, 112, 8]\ninput w : i16[64, 1, 3, 3]\np = pack(w) "
+    "layout=depthwise8\ny = conv_quantised(x, p) pads=[1, 1, 1, 1] groups=64 channel_block=8 to=u8 "
+    "most=255\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_conv_int8 = {"conv_int8", 0, 90, write_int8, timed_int8};

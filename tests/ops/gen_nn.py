@@ -15,7 +15,7 @@ import struct
 import sys
 
 NPY = {"f64": ("<f8", "d"), "f32": ("<f4", "f"), "f16": ("<f2", "e"), "i64": ("<i8", "q"),
-       "i32": ("<i4", "i"), "i8": ("|i1", "b"), "u8": ("|u1", "B")}
+       "i32": ("<i4", "i"), "i16": ("<i2", "h"), "i8": ("|i1", "b"), "u8": ("|u1", "B")}
 RANDOM = random.Random(7)
 
 
@@ -702,11 +702,72 @@ def rope_cases(cases):
     case("rope_f16", f("f16", 1, 2, 5, 8), line)
 
 
+# Quantised convolutions. Factors are powers of two: nothing but the results is rounded.
+
+def conv_quantised_cases(cases):
+    def integers(dtype, low, high, *shape):
+        return Array(dtype, shape, [RANDOM.randint(low, high) for _ in range(product(shape))])
+
+    def powers(count, low, high):
+        return Array("f32", [count], [2.0 ** RANDOM.randint(low, high) for _ in range(count)])
+
+    def bounded(value, low, high):
+        return min(max(value, low), high)
+
+    def case(name, x, w, out, to, scale=None, bias=None, zero=None, residual=None, **attrs):
+        axes = len(x.shape) - 2
+        start = zero[[]] if zero else 0
+        sums = conv(Array("i32", x.shape, [v - start for v in x.values]), w, attrs.get("strides", [1] * axes),
+                    attrs.get("dilations", [1] * axes), attrs.get("pads", [0] * 2 * axes),
+                    attrs.get("groups", 1), out, False)
+
+        def value(place):
+            v = sums.get(tuple(place), 0.0)
+            if to == "i32":
+                return v
+            v = v * (scale.near([place[1]]) if scale else 1) + (bias.near([place[1]]) if bias else 0)
+            if to != "f32" or residual:
+                v = round(v)
+            v = bounded(v, attrs["least"], attrs["most"])
+            if residual:
+                v = (v * attrs["inner_scale"] +
+                     (residual[place] - attrs["residual_zero"]) * attrs["residual_scale"])
+                v = v if to == "f32" else round(v / attrs["y_scale"])
+                v = bounded(v, attrs["y_least"], attrs["y_most"])
+            return v if to == "f32" else v + attrs.get("y_zero", 0)
+        inputs = [x, w, scale, bias, zero, residual]
+        while inputs[-1] is None:
+            inputs.pop()
+        attrs["to"] = to
+        cases.write("conv_quantised", name, "conv_quantised", inputs, attrs, [made(to, out, value)])
+
+    f = filled
+    case("line", integers("u8", 0, 255, 2, 3, 11), integers("i16", -255, 255, 4, 3, 3), [2, 4, 11], "u8",
+         powers(4, -11, -7), f("f32", 4), integers("u8", 100, 140), pads=[1, 1], least=-120.0, most=135.0,
+         y_zero=120)
+    case("plane_signed", integers("i8", -128, 127, 1, 5, 6, 7), integers("i16", -127, 127, 9, 5, 3, 3),
+         [1, 9, 3, 7], "i8", Array("f32", [], [2.0 ** -9]), f("f32", 9), integers("i8", -5, 5),
+         strides=[2, 1], pads=[1, 1, 1, 1], least=-123.0, most=132.0, y_zero=-5)
+    case("grouped_floats", integers("u8", 0, 255, 1, 4, 6, 5), integers("i16", -255, 255, 6, 2, 3, 2),
+         [1, 6, 4, 2], "f32", powers(6, -9, -3), groups=2, dilations=[1, 3], least=-60.0, most=1000.0)
+    case("box_sums", integers("u8", 0, 255, 1, 2, 3, 4, 3), integers("i16", -255, 255, 3, 2, 2, 2, 2),
+         [1, 3, 4, 5, 4], "i32", zero=integers("u8", 7, 7), pads=[1, 1, 1, 1, 1, 1])
+    case("residual", integers("u8", 0, 255, 1, 6, 4, 4), integers("i16", -128, 127, 6, 1, 3, 3),
+         [1, 6, 4, 4], "u8", powers(6, -10, -6), f("f32", 6), integers("u8", 120, 130),
+         integers("i8", -128, 127, 1, 6, 4, 4), groups=6, pads=[1, 1, 1, 1], least=-128.0, most=127.0,
+         inner_scale=0.5, residual_scale=0.25, y_scale=0.5, residual_zero=-3, y_least=0.0, y_most=135.0,
+         y_zero=120)
+    case("residual_floats", integers("u8", 0, 255, 1, 4, 3, 3), integers("i16", -128, 127, 4, 4, 1, 1),
+         [1, 4, 3, 3], "f32", powers(4, -10, -6), None, None, integers("u8", 0, 255, 1, 4, 3, 3),
+         least=0.0, most=255.0, inner_scale=0.5, residual_scale=0.25, residual_zero=9, y_least=-1000.0,
+         y_most=1000.0)
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     cases = Cases(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "cases"))
     for make in (matmul_cases, conv_cases, pool_cases, reduce_cases, sort_cases, softmax_cases,
-                 norm_cases, attention_cases, rope_cases):
+                 norm_cases, attention_cases, rope_cases, conv_quantised_cases):
         make(cases)
     print("%d cases" % cases.count)
 

@@ -55,6 +55,7 @@ static uint64_t estimate_flops(const rlx_target_query *query) {
     case RLX_OP_MATMUL:
         return times(2, times(out, inner(query)));
     case RLX_OP_CONV:
+    case RLX_OP_CONV_QUANTISED:
         return times(2, times(out, per_first(&query->in[1])));
     case RLX_OP_CONV_TRANSPOSE:
         return times(2, times(in, per_first(&query->in[1])));

@@ -28,6 +28,31 @@ static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query
     }
 }
 
+/* The same for weights of 16 bits, with channels in pairs where they are summed. */
+static void conv_quantised_wants(const rlx_cpu_level *level, const rlx_target_query *query,
+                                 rlx_layout *in_layouts) {
+    const rlx_conv_quantised_attrs *attrs = query->attrs;
+    rlx_target_query dense = *query;
+    dense.attrs = &attrs->conv;
+    conv_wants(level, &dense, in_layouts);
+    switch (in_layouts[1]) {
+    case RLX_LAYOUT_PANELS8X16:
+        in_layouts[1] = RLX_LAYOUT_PANELS8X16X2;
+        break;
+    case RLX_LAYOUT_PANELS16X32:
+        in_layouts[1] = RLX_LAYOUT_PANELS16X32X2;
+        break;
+    case RLX_LAYOUT_TAPS16:
+        in_layouts[1] = RLX_LAYOUT_TAPS16X2;
+        break;
+    case RLX_LAYOUT_TAPS32:
+        in_layouts[1] = RLX_LAYOUT_TAPS32X2;
+        break;
+    default:
+        break;
+    }
+}
+
 static bool is_small_float(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
 }
@@ -60,6 +85,7 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
 
 static const wants_row rows[] = {
     {RLX_OP_CONV, conv_wants},
+    {RLX_OP_CONV_QUANTISED, conv_quantised_wants},
     {RLX_OP_MATMUL, matmul_wants},
     {RLX_OP_NONE, NULL},
 };

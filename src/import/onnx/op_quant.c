@@ -20,6 +20,20 @@ static rlx_value_id along(ox *o, rlx_value_id x, rlx_value_id parameter, int64_t
     return ox_reshape(o, parameter, dims, rank);
 }
 
+/* Bytes as numbers. Weights stay bytes: a node on them is not folded here, so that the compiler
+ * sees that they were quantised. */
+static rlx_value_id widened(ox *o, rlx_value_id x, rlx_dtype dtype) {
+    const rlx_cast_attrs attrs = {.to = dtype};
+    rlx_value_id value = RLX_NONE;
+    rlx_dtype from = ox_dtype(o, x);
+    if (!ox_is_constant(o, x) || ox_rank(o, x) < 2 ||
+        (from != RLX_DTYPE_U8 && from != RLX_DTYPE_I8)) {
+        return ox_cast(o, x, dtype);
+    }
+    if (ox_ok(o)) ox_fail(o, rlx_graph_add_node(o->graph, RLX_OP_CAST, &attrs, &x, 1, 1, &value));
+    return value;
+}
+
 static void range_of(ox *o, rlx_dtype dtype, double *least, double *most) {
     switch (dtype) {
     case RLX_DTYPE_U8:
@@ -92,7 +106,7 @@ void rlx_ox_dequantize(ox *o) {
         x = ox_binary(o, RLX_OP_SUB, x, zero);
         zero = RLX_NONE;
     }
-    rlx_value_id y = ox_cast(o, x, RLX_DTYPE_F32);
+    rlx_value_id y = widened(o, x, RLX_DTYPE_F32);
     if (zero != RLX_NONE) y = ox_binary(o, RLX_OP_SUB, y, ox_cast(o, zero, RLX_DTYPE_F32));
     y = ox_binary(o, RLX_OP_MUL, y, ox_cast(o, scale, RLX_DTYPE_F32));
     ox_give(o, 0, ox_cast(o, y, dtype));
@@ -119,7 +133,7 @@ void rlx_ox_dynamic_quantize(ox *o) {
 /* An 8-bit operand minus its zero point, as i32. `axis` is where a vector of zero points goes. */
 static rlx_value_id centred(ox *o, rlx_value_id x, rlx_value_id zero, int64_t axis,
                             rlx_dtype dtype) {
-    rlx_value_id wide = ox_cast(o, x, dtype);
+    rlx_value_id wide = widened(o, x, dtype);
     if (zero == RLX_NONE) return wide;
     return ox_binary(o, RLX_OP_SUB, wide, ox_cast(o, along(o, x, zero, axis), dtype));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of matmul, conv, conv_transpose and the pools. */
+/* Shape rules of matmul, the convolutions and the pools. */
 #include "ir/dtype.h"
 #include "ir/infer/check.h"
 #include "ir/layout.h"
@@ -171,7 +171,7 @@ static rlx_status check_channel_block(const rlx_infer *infer, const rlx_conv_att
     const rlx_shape *x = &infer->in[0]->shape, *w = &infer->in[1]->shape;
     int64_t block = attrs->channel_block;
     if (block == 0) return RLX_OK;
-    if (infer->op != RLX_OP_CONV || block < 0 || block > INT32_MAX) {
+    if (infer->op == RLX_OP_CONV_TRANSPOSE || block < 0 || block > INT32_MAX) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "%s with channel_block %" PRId64, rlx_op_name(infer->op),
                         block);
     }
@@ -181,17 +181,26 @@ static rlx_status check_channel_block(const rlx_infer *infer, const rlx_conv_att
     return RLX_OK;
 }
 
-/* x and w of conv and conv_transpose: dtypes, ranks, groups. */
+static rlx_status check_conv_dtypes(const rlx_infer *infer) {
+    rlx_dtype x = infer->in[0]->dtype, w = infer->in[1]->dtype;
+    bool is_known = infer->op == RLX_OP_CONV_QUANTISED
+                        ? is_byte(x) && w == RLX_DTYPE_I16
+                        : (x == RLX_DTYPE_F64) == (w == RLX_DTYPE_F64);
+    if (infer->op != RLX_OP_CONV_QUANTISED) {
+        RLX_TRY(rlx_check_float(infer, 0, "x"));
+        RLX_TRY(rlx_check_float(infer, 1, "w"));
+    }
+    if (is_known) return RLX_OK;
+    return RLX_FAIL(RLX_UNSUPPORTED, "%s of %s and %s", rlx_op_name(infer->op), rlx_dtype_name(x),
+                    rlx_dtype_name(w));
+}
+
+/* x and w of the convolutions: dtypes, ranks, groups. */
 static rlx_status check_conv(const rlx_infer *infer, const rlx_conv_attrs *attrs,
                              int64_t *out_groups) {
     const rlx_type *x = infer->in[0], *w = infer->in[1];
     int64_t groups = attrs->groups == 0 ? 1 : attrs->groups;
-    RLX_TRY(rlx_check_float(infer, 0, "x"));
-    RLX_TRY(rlx_check_float(infer, 1, "w"));
-    if ((x->dtype == RLX_DTYPE_F64) != (w->dtype == RLX_DTYPE_F64)) {
-        return RLX_FAIL(RLX_UNSUPPORTED, "%s of %s and %s", rlx_op_name(infer->op),
-                        rlx_dtype_name(x->dtype), rlx_dtype_name(w->dtype));
-    }
+    RLX_TRY(check_conv_dtypes(infer));
     RLX_TRY(check_channel_block(infer, attrs));
     uint32_t rank = has_blocked_x(infer, attrs) ? x->shape.rank - 1 : x->shape.rank;
     if (rank < 3 || rank > 2 + RLX_MAX_SPATIAL || w->shape.rank != rank) {
@@ -244,38 +253,117 @@ static rlx_status conv_channels(const rlx_infer *infer, int64_t groups, int64_t 
     return RLX_OK;
 }
 
-rlx_status rlx_infer_conv(rlx_infer *infer) {
-    const rlx_conv_attrs *attrs = infer->attrs;
+/* The type of y, of dtype `dtype`. */
+static rlx_status conv_output(const rlx_infer *infer, const rlx_conv_attrs *attrs, rlx_dtype dtype,
+                              int64_t *out_channels, rlx_type *out_type) {
     const rlx_type *x = infer->in[0], *w = infer->in[1];
+    bool is_transposed = infer->op == RLX_OP_CONV_TRANSPOSE;
     rlx_windows windows;
-    int64_t groups = 1, channels = 0;
+    int64_t groups = 1;
     RLX_TRY(check_conv(infer, attrs, &groups));
-    RLX_TRY(conv_channels(infer, groups, &channels));
-    if (infer->op == RLX_OP_CONV && attrs->output_padding.count != 0) {
-        return RLX_FAIL(RLX_INVALID_GRAPH, "conv has no output_padding");
+    RLX_TRY(conv_channels(infer, groups, out_channels));
+    if (!is_transposed && attrs->output_padding.count != 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s has no output_padding", rlx_op_name(infer->op));
     }
-    RLX_TRY((infer->op == RLX_OP_CONV ? rlx_windows_conv : rlx_windows_conv_transpose)(
+    RLX_TRY((is_transposed ? rlx_windows_conv_transpose : rlx_windows_conv)(
         attrs, w->shape.rank - 2, x->shape.dims + 2, w->shape.dims + 2, &windows));
 
-    rlx_type out = rlx_type_make(x->dtype, x->shape.dims, w->shape.rank);
-    out.shape.dims[1] = channels;
+    rlx_type out = rlx_type_make(dtype, x->shape.dims, w->shape.rank);
+    out.shape.dims[1] = *out_channels;
     for (uint32_t i = 0; i < windows.count; i++)
         out.shape.dims[2 + i] = windows.axes[i].out;
     if (attrs->channel_block != 0) {
-        out.shape.dims[1] = count_blocks(channels, attrs->channel_block);
+        out.shape.dims[1] = count_blocks(*out_channels, attrs->channel_block);
         out.shape.dims[out.shape.rank] = attrs->channel_block;
         out.extents[out.shape.rank++] = RLX_NONE;
     }
-    RLX_TRY(rlx_check_vector(infer, 2, "bias", channels));
-    RLX_TRY(rlx_check_dtype(infer, 2, "bias", x->dtype, x->dtype != RLX_DTYPE_F64));
-    RLX_TRY(rlx_check_dtype(infer, 3, "residual", x->dtype, false));
-    if (rlx_infer_has(infer, 3) && !rlx_shape_equal(&infer->in[3]->shape, &out.shape)) {
-        char got[TEXT_BYTES], needed[TEXT_BYTES];
-        return RLX_FAIL(RLX_INVALID_GRAPH, "residual is %s, needs %s",
-                        rlx_type_text(NULL, infer->in[3], got, sizeof got),
-                        rlx_type_text(NULL, &out, needed, sizeof needed));
+    *out_type = out;
+    return RLX_OK;
+}
+
+static rlx_status check_residual(const rlx_infer *infer, uint32_t input, const rlx_type *out) {
+    char got[TEXT_BYTES], needed[TEXT_BYTES];
+    if (!rlx_infer_has(infer, input) || rlx_shape_equal(&infer->in[input]->shape, &out->shape)) {
+        return RLX_OK;
     }
-    RLX_TRY(rlx_check_activation(&attrs->activation, x->dtype));
+    return RLX_FAIL(RLX_INVALID_GRAPH, "residual is %s, needs %s",
+                    rlx_type_text(NULL, infer->in[input], got, sizeof got),
+                    rlx_type_text(NULL, out, needed, sizeof needed));
+}
+
+rlx_status rlx_infer_conv(rlx_infer *infer) {
+    const rlx_conv_attrs *attrs = infer->attrs;
+    rlx_dtype dtype = infer->in[0]->dtype;
+    rlx_type out;
+    int64_t channels = 0;
+    RLX_TRY(conv_output(infer, attrs, dtype, &channels, &out));
+    RLX_TRY(rlx_check_vector(infer, 2, "bias", channels));
+    RLX_TRY(rlx_check_dtype(infer, 2, "bias", dtype, dtype != RLX_DTYPE_F64));
+    RLX_TRY(rlx_check_dtype(infer, 3, "residual", dtype, false));
+    RLX_TRY(check_residual(infer, 3, &out));
+    RLX_TRY(rlx_check_activation(&attrs->activation, dtype));
+    infer->out[0] = out;
+    return RLX_OK;
+}
+
+/* scale, bias and zero: one number, or (but for zero) one per channel. */
+static rlx_status check_factor(const rlx_infer *infer, uint32_t input, const char *name,
+                               rlx_dtype dtype, int64_t channels) {
+    RLX_TRY(rlx_check_dtype(infer, input, name, dtype, false));
+    if (!rlx_infer_has(infer, input) || infer->in[input]->shape.rank == 0) return RLX_OK;
+    return rlx_check_vector(infer, input, name, channels);
+}
+
+static rlx_status check_quantised_numbers(const rlx_conv_quantised_attrs *attrs) {
+    RLX_TRY(rlx_check_number("least", attrs->least, false));
+    RLX_TRY(rlx_check_number("most", attrs->most, false));
+    RLX_TRY(rlx_check_number("inner_scale", attrs->inner_scale, false));
+    RLX_TRY(rlx_check_number("residual_scale", attrs->residual_scale, false));
+    RLX_TRY(rlx_check_number("y_scale", attrs->y_scale, false));
+    RLX_TRY(rlx_check_number("y_least", attrs->y_least, false));
+    RLX_TRY(rlx_check_number("y_most", attrs->y_most, false));
+    if (attrs->y_zero >= -128 && attrs->y_zero <= 255 && attrs->residual_zero >= -128 &&
+        attrs->residual_zero <= 255) {
+        return RLX_OK;
+    }
+    return RLX_FAIL(RLX_INVALID_GRAPH, "zero points %" PRId64 " and %" PRId64 " of 8 bits",
+                    attrs->y_zero, attrs->residual_zero);
+}
+
+/* What is rounded fits y: integers with 8 bits next to y_zero. */
+static rlx_status check_quantised_range(const rlx_infer *infer,
+                                        const rlx_conv_quantised_attrs *attrs) {
+    bool has_residual = rlx_infer_has(infer, 5);
+    double zero = (double)attrs->y_zero, least = has_residual ? attrs->y_least : attrs->least;
+    double most = has_residual ? attrs->y_most : attrs->most;
+    double low = attrs->to == RLX_DTYPE_U8 ? 0 : -128, high = attrs->to == RLX_DTYPE_U8 ? 255 : 127;
+    if (has_residual && !(attrs->least >= -512 && attrs->most <= 512)) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%g .. %g are no 8 bits", attrs->least, attrs->most);
+    }
+    if (!is_byte(attrs->to)) return RLX_OK;
+    if (least + zero >= low && most + zero <= high && least <= most) return RLX_OK;
+    return RLX_FAIL(RLX_INVALID_GRAPH, "%g .. %g about %g does not fit %s", least, most, zero,
+                    rlx_dtype_name(attrs->to));
+}
+
+rlx_status rlx_infer_conv_quantised(rlx_infer *infer) {
+    const rlx_conv_quantised_attrs *attrs = infer->attrs;
+    rlx_type out;
+    int64_t channels = 0;
+    if (!is_byte(attrs->to) && attrs->to != RLX_DTYPE_F32 && attrs->to != RLX_DTYPE_I32) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "conv_quantised to %s", rlx_dtype_name(attrs->to));
+    }
+    RLX_TRY(conv_output(infer, &attrs->conv, attrs->to, &channels, &out));
+    RLX_TRY(check_factor(infer, 2, "scale", RLX_DTYPE_F32, channels));
+    RLX_TRY(check_factor(infer, 3, "bias", RLX_DTYPE_F32, channels));
+    RLX_TRY(check_factor(infer, 4, "zero", infer->in[0]->dtype, 1));
+    RLX_TRY(check_quantised_numbers(attrs));
+    RLX_TRY(check_quantised_range(infer, attrs));
+    if (rlx_infer_has(infer, 5) && (!is_byte(infer->in[5]->dtype) || attrs->to == RLX_DTYPE_I32)) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "residual is %s beside %s",
+                        rlx_dtype_name(infer->in[5]->dtype), rlx_dtype_name(attrs->to));
+    }
+    RLX_TRY(check_residual(infer, 5, &out));
     infer->out[0] = out;
     return RLX_OK;
 }

@@ -254,7 +254,7 @@ def requantise(g, x, scale, zero):
     return g.DequantizeLinear(g.QuantizeLinear(x, s, z), s, z)
 
 
-@case(conv=1)
+@case(conv_quantised=1, conv=0)
 def conv_between_quantise_and_dequantise_per_channel():
     g = Graph()
     x = requantise(g, g.input("x", "f32", [1, 8, 10, 10]), 0.02, 128)
@@ -263,6 +263,57 @@ def conv_between_quantise_and_dequantise_per_channel():
                            g.const("i8", [16], [0] * 16), axis=0)
     y = g.Relu(g.Conv(x, w, g.weight(16), pads=[1, 1, 1, 1]))
     g.output(requantise(g, y, 0.3, 0), dims=[1, 16, 10, 10])
+    return g
+
+
+def byte_weights(g, dtype, *dims):
+    count = 1
+    for dim in dims:
+        count *= dim
+    middle = 128 if dtype == "u8" else 0
+    return g.const(dtype, list(dims), [middle + int(v * 127) for v in g.numbers.floats(count)])
+
+
+def dequantised_conv(g, x, dims, **attrs):
+    w = g.DequantizeLinear(byte_weights(g, "u8", *dims), g.scalar(0.015625), g.scalar(128, "u8"))
+    bias = g.DequantizeLinear(g.const("i32", [dims[0]], range(dims[0])), g.scalar(0.015625 * 0.03125))
+    return g.Conv(x, w, bias, **attrs)
+
+
+@case(conv_quantised=3, conv=0, steps=8)
+def inverted_residual_in_bytes():
+    """Expand, depthwise, project and the sum with the block's input, as MobileNets are exported with QDQ; relu6 by Clip."""
+    g = Graph()
+
+    def relu6(x):
+        return g.Clip(x, g.scalar(0.0), g.scalar(6.0))
+    x = requantise(g, g.input("x", "f32", [1, 16, 9, 9]), 0.03125, 120)
+    y = requantise(g, relu6(dequantised_conv(g, x, [32, 16, 1, 1])), 0.03125, 0)
+    y = requantise(g, relu6(dequantised_conv(g, y, [32, 1, 3, 3], group=32, pads=[1, 1, 1, 1])), 0.03125, 0)
+    z = requantise(g, dequantised_conv(g, y, [16, 32, 1, 1]), 0.0625, 130)
+    g.output(requantise(g, g.Add(x, z), 0.0625, 100), dims=[1, 16, 9, 9])
+    return g
+
+
+@case(conv_quantised=1, conv=0)
+def qlinear_conv_with_zero_points():
+    g = Graph()
+    s, z = g.scalar(0.0625), g.scalar(100, "u8")
+    x = g.QuantizeLinear(g.input("x", "f32", [1, 8, 7, 7]), s, z)
+    w = byte_weights(g, "u8", 12, 8, 3, 3)
+    bias = g.const("i32", [12], [i * 100 for i in range(12)])
+    y = g.QLinearConv(x, s, z, w, g.scalar(0.125), g.scalar(128, "u8"), g.scalar(16.0), g.scalar(90, "u8"), bias,
+                      strides=[2, 2], pads=[1, 1, 1, 1])
+    g.output(g.DequantizeLinear(y, g.scalar(16.0), g.scalar(90, "u8")), dims=[1, 12, 4, 4])
+    return g
+
+
+@case(conv_quantised=1, conv=0)
+def conv_quantised_while_it_runs():
+    g = Graph()
+    q, scale, zero = g.node("DynamicQuantizeLinear", [g.input("x", "f32", [1, 8, 7, 7])], 3)
+    y = g.ConvInteger(q, byte_weights(g, "i8", 12, 8, 3, 3), zero, pads=[1, 1, 1, 1])
+    g.output(g.Mul(g.Cast(y, to=1), g.Mul(scale, g.scalar(0.01))), dims=[1, 12, 7, 7])
     return g
 
 

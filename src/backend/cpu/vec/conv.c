@@ -32,27 +32,6 @@ typedef struct conv_cut {
     int64_t stage_width;               /* values per staged position: BLOCK, or all channels */
 } conv_cut;
 
-static int64_t reach(const rlx_window *window, int64_t count) {
-    return (count - 1) * window->stride + (window->kernel - 1) * window->dilation + 1;
-}
-
-static bool is_padded(const rlx_window *window) {
-    return window->begin != 0 || reach(window, window->out) > window->in;
-}
-
-/* Planes of a 1 x 1 kernel are one long row, where all rows touch. */
-static void join_rows(conv_view *view) {
-    const conv_image *images[] = {&view->x, &view->y, &view->residual};
-    rlx_window *h = &view->h, *w = &view->w;
-    if (h->kernel != 1 || w->kernel != 1 || h->stride != 1 || w->stride != 1) return;
-    if (is_padded(h) || is_padded(w) || h->in != h->out || w->in != w->out) return;
-    for (int i = 0; i < 3; i++) {
-        if (images[i]->data != NULL && images[i]->row != w->in * images[i]->column) return;
-    }
-    w->in = w->out = h->in * w->in;
-    h->in = h->out = 1;
-}
-
 /* A rectangle of about `most` positions: whole rows, or a part of one. */
 static void cut_rectangle(conv_cut *cut, int64_t most) {
     int64_t height = cut->view.h.out, width = cut->view.w.out;
@@ -85,15 +64,15 @@ static conv_cut make_cut(const rlx_kernel_args *args) {
     conv_cut cut = {.view = conv_view_of(args), .weights = args->in[1].data};
     conv_view *view = &cut.view;
     cut.is_interleaved = args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32);
-    cut.is_staged = !view->is_blocked || is_padded(&view->h) || is_padded(&view->w);
-    if (view->is_blocked) join_rows(view);
+    cut.is_staged = !view->is_blocked || conv_is_padded(&view->h) || conv_is_padded(&view->w);
+    if (view->is_blocked) conv_join_rows(view);
     cut.taps = view->h.kernel * view->w.kernel;
     cut_depth(&cut);
     cut_rectangle(&cut, cut.is_staged && cut.part_blocks == cut.depth_blocks ? POSITIONS_FIRST
                                                                              : POSITIONS);
     cut_panels(&cut);
-    cut.stage_rows = reach(&view->h, cut.rows);
-    cut.stage_columns = reach(&view->w, cut.columns);
+    cut.stage_rows = conv_reach(&view->h, cut.rows);
+    cut.stage_columns = conv_reach(&view->w, cut.columns);
     return cut;
 }
 
@@ -137,7 +116,7 @@ static void stage_row(const conv_cut *cut, const float *from, int64_t column, in
 static void stage(const conv_cut *cut, conv_place *at, float *to) {
     const conv_view *view = &cut->view;
     int64_t row_elements = cut->stage_columns * cut->stage_width;
-    int64_t rows = reach(&view->h, at->rows);
+    int64_t rows = conv_reach(&view->h, at->rows);
     int64_t top = at->row * view->h.stride - view->h.begin;
     int64_t left = at->column * view->w.stride - view->w.begin;
     at->x = to;

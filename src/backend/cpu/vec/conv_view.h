@@ -80,4 +80,26 @@ static inline int64_t conv_least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Inputs under `count` outputs that follow each other. */
+static inline int64_t conv_reach(const rlx_window *window, int64_t count) {
+    return (count - 1) * window->stride + (window->kernel - 1) * window->dilation + 1;
+}
+
+static inline bool conv_is_padded(const rlx_window *window) {
+    return window->begin != 0 || conv_reach(window, window->out) > window->in;
+}
+
+/* Planes of a 1 x 1 kernel are one long row, where all rows touch. */
+static inline void conv_join_rows(conv_view *view) {
+    const conv_image *images[] = {&view->x, &view->y, &view->residual};
+    rlx_window *h = &view->h, *w = &view->w;
+    if (h->kernel != 1 || w->kernel != 1 || h->stride != 1 || w->stride != 1) return;
+    if (conv_is_padded(h) || conv_is_padded(w) || h->in != h->out || w->in != w->out) return;
+    for (int i = 0; i < 3; i++) {
+        if (images[i]->data != NULL && images[i]->row != w->in * images[i]->column) return;
+    }
+    w->in = w->out = h->in * w->in;
+    h->in = h->out = 1;
+}
+
 #endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernels of conv_quantised have in common: bytes as lanes, and the way from sums to
+ * outputs. Strides of a conv_view are in elements here too, its data pointers are not floats. */
+#ifndef RLX_BACKEND_CPU_VEC_CONV_INT8_H
+#define RLX_BACKEND_CPU_VEC_CONV_INT8_H
+
+#include "backend/cpu/vec/conv_view.h"
+#include "ref/access.h"
+
+typedef uint8_t vb __attribute__((vector_size(RLX_VEC_BYTES / 4))); /* VF bytes */
+
+/* VF bytes as lanes. */
+VEC_INLINE vi vi_of_bytes(const uint8_t *from) {
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
+#else
+    vb bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    return __builtin_convertvector(bytes, vi);
+#endif
+}
+/* The low bytes of lanes between 0 and 255. */
+VEC_INLINE void vi_store_bytes(uint8_t *to, vi x) {
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+    __m128i low = _mm256_castsi256_si128((__m256i)x);
+    low = _mm_packus_epi32(low, _mm256_extracti128_si256((__m256i)x, 1));
+    _mm_storel_epi64((__m128i *)(void *)to, _mm_packus_epi16(low, low));
+#else
+    vb bytes = __builtin_convertvector(x, vb);
+    memcpy(to, &bytes, sizeof bytes);
+#endif
+}
+/* VF 16-bit integers as lanes. */
+VEC_INLINE vi vi_of_shorts(const int16_t *from) {
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+    return (vi)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+#else
+    typedef int16_t vs __attribute__((vector_size(RLX_VEC_BYTES / 2)));
+    vs shorts;
+    memcpy(&shorts, from, sizeof shorts);
+    return __builtin_convertvector(shorts, vi);
+#endif
+}
+VEC_INLINE vi vi_load(const int32_t *from) {
+    vi x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+VEC_INLINE void vi_store(int32_t *to, vi x) {
+    memcpy(to, &x, sizeof x);
+}
+
+/* In every lane the product of the low halves plus that of the high halves, as signed 16 bits. */
+VEC_INLINE vi vi_pair_products(vi a, vi b) {
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+    return (vi)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    union {
+        vi v;
+        __m256i n[RLX_VEC_BYTES / 32];
+    } x = {a}, y = {b}, r;
+    for (int p = 0; p < RLX_VEC_BYTES / 32; p++)
+        r.n[p] = _mm256_madd_epi16(x.n[p], y.n[p]);
+    return r.v;
+#else
+    return ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
+#endif
+}
+
+/* The view of a conv_quantised, and what its outputs are made with. */
+typedef struct int8_conv {
+    conv_view view;
+    const rlx_conv_quantised_attrs *attrs;
+    const rlx_tensor *scale, *bias;
+    int32_t zero; /* of x as an unsigned byte */
+    uint8_t flip; /* what makes bytes of x unsigned */
+    uint8_t residual_flip;
+} int8_conv;
+
+static inline const rlx_tensor *int8_input(const rlx_kernel_args *args, uint32_t index) {
+    return index < args->in_count && args->in[index].data != NULL ? &args->in[index] : NULL;
+}
+
+static inline int8_conv int8_conv_of(const rlx_kernel_args *args) {
+    rlx_kernel_args dense = *args;
+    const rlx_tensor *zero = int8_input(args, 4), *residual = int8_input(args, 5);
+    int8_conv conv = {.attrs = args->attrs};
+    dense.in_count = 2; /* conv has other inputs behind w */
+    conv.view = conv_view_of(&dense);
+    conv.view.activation.op = RLX_OP_NONE;
+    if (residual != NULL) conv.view.residual = conv_image_of(residual, args->in[1].rank - 2);
+    conv.scale = int8_input(args, 2);
+    conv.bias = int8_input(args, 3);
+    conv.flip = args->in[0].dtype == RLX_DTYPE_I8 ? 0x80 : 0;
+    conv.zero = conv.flip;
+    if (zero != NULL) conv.zero = *(const uint8_t *)zero->data ^ conv.flip;
+    if (residual != NULL) conv.residual_flip = residual->dtype == RLX_DTYPE_I8 ? 0x80 : 0;
+    return conv;
+}
+
+/* Scale and bias of `count` channels from `first` on; 0 past the last. */
+static inline void int8_factors(const int8_conv *conv, int64_t first, int64_t count, int64_t last,
+                                float *scale, float *bias) {
+    for (int64_t i = 0; i < count; i++) {
+        const rlx_tensor *s = conv->scale, *b = conv->bias;
+        int64_t at = first + i;
+        scale[i] = bias[i] = 0;
+        if (at >= last) continue;
+        scale[i] = s == NULL ? 1 : ((const float *)s->data)[s->rank == 0 ? 0 : at * s->strides[0]];
+        if (b != NULL) bias[i] = ((const float *)b->data)[b->rank == 0 ? 0 : at * b->strides[0]];
+    }
+}
+
+VEC_INLINE vf int8_bounded(vf x, double least, double most) {
+    return vf_min(vf_max(x, vf_set((float)least)), vf_set((float)most));
+}
+
+/* `count` positions of one row from sums `step` apart: lanes [0, VF) of a block, y and residual in
+ * elements from their start. */
+static inline void int8_finish(const int8_conv *conv, const int32_t *sums, int64_t step,
+                               int64_t count, const float *scale, const float *bias,
+                               int64_t residual_at, int64_t y_at) {
+    const rlx_conv_quantised_attrs *attrs = conv->attrs;
+    const conv_view *view = &conv->view;
+    const uint8_t *residual = (const uint8_t *)view->residual.data;
+    uint8_t *bytes = (uint8_t *)view->y.data + y_at;
+    const vf factor = vf_load(scale), addend = vf_load(bias);
+    const bool is_float = attrs->to == RLX_DTYPE_F32, is_rounded = !is_float || residual != NULL;
+    const vi zero = vi_set((int32_t)attrs->y_zero), low = vi_set(0xff);
+    const int32_t residual_zero = (int32_t)attrs->residual_zero + conv->residual_flip;
+    for (int64_t i = 0; i < count; i++, sums += step) {
+        vf v = vf_fma(vf_of(vi_load(sums)), factor, addend);
+        int64_t at = i * view->y.column;
+        if (attrs->to == RLX_DTYPE_I32) {
+            vi_store((int32_t *)(void *)view->y.data + y_at + at, vi_load(sums));
+            continue;
+        }
+        if (is_rounded) v = vf_round(v);
+        v = int8_bounded(v, attrs->least, attrs->most);
+        if (residual != NULL) {
+            const uint8_t *from = residual + residual_at + i * view->residual.column;
+            vi other = (vi_of_bytes(from) ^ vi_set(conv->residual_flip)) - residual_zero;
+            v = v * vf_set((float)attrs->inner_scale) +
+                vf_of(other) * vf_set((float)attrs->residual_scale);
+            if (!is_float) v = vf_round(v / vf_set((float)attrs->y_scale));
+            v = int8_bounded(v, attrs->y_least, attrs->y_most);
+        }
+        if (is_float) {
+            vf_store(view->y.data + y_at + at, v);
+        } else {
+            vi_store_bytes(bytes + at, (vi_of(v) + zero) & low);
+        }
+    }
+}
+
+/* One operand in blocks: absent, or [..][BLOCK] with the block side by side. */
+static inline bool int8_is_blocked(const rlx_tensor *tensor, uint32_t spatial) {
+    uint32_t last = 2 + spatial;
+    if (tensor->data == NULL) return true;
+    return tensor->layout == RLX_LAYOUT_PLAIN && tensor->rank == last + 1 &&
+           tensor->dims[last] == BLOCK && tensor->strides[last] == 1;
+}
+
+/* What both kernels need: at most two spatial axes, nothing empty, y and residual in blocks. */
+static inline bool int8_takes(const rlx_target_query *query) {
+    const rlx_tensor *w = &query->in[1];
+    const rlx_conv_quantised_attrs *attrs = query->attrs;
+    uint32_t spatial = w->rank - 2;
+    if (spatial > 2 || attrs->conv.channel_block != BLOCK) return false;
+    for (uint32_t i = 0; i < w->rank; i++) {
+        if (w->dims[i] == 0 || query->out[0].dims[i] == 0) return false;
+    }
+    if (query->in_count > 5 && !int8_is_blocked(&query->in[5], spatial)) return false;
+    return int8_is_blocked(&query->out[0], spatial);
+}
+
+#endif
