@@ -2,6 +2,8 @@
 /* Probes in plain C with vector types, for any processor; NEON's fused form where it is there. */
 #include "probe.h"
 
+#include <stdatomic.h>
+
 #if defined(__aarch64__)
 #include <arm_neon.h>
 #endif
@@ -62,7 +64,14 @@ static uint64_t plain_read(const void *from, size_t bytes) {
 static const probe_kernels plain = {"plain", 4,    0,          plain_multiply_add,
                                     NULL,    NULL, plain_read, NULL};
 
+/* Asked once: in a virtual machine the question takes 10 us, and callers have a clock running. */
 const probe_kernels *probe_best(void) {
-    const probe_kernels *x86 = probe_x86();
-    return x86 != NULL ? x86 : &plain;
+    static const probe_kernels *_Atomic found;
+    const probe_kernels *best = found;
+    if (best == NULL) {
+        best = probe_x86();
+        if (best == NULL) best = &plain;
+        found = best;
+    }
+    return best;
 }

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { MOST = 333, SOURCES = 5 };
+enum { MOST = 3333, FEW = 333, SOURCES = 5 };
 
 static const rlx_dtype dtypes[] = {RLX_DTYPE_F32, RLX_DTYPE_F64, RLX_DTYPE_F16, RLX_DTYPE_BF16,
                                    RLX_DTYPE_I32, RLX_DTYPE_I64, RLX_DTYPE_U8};
@@ -19,10 +19,13 @@ static void fill(rlx_test_random *random, rlx_dtype dtype, uint8_t *out, uint64_
     uint32_t bytes = rlx_dtype_block_bytes(dtype);
     for (uint64_t i = 0; i < count * bytes; ++i)
         out[i] = (uint8_t)rlx_test_next(random);
+    bool is_finite = rlx_test_below(random, 2) == 0; /* of halves */
     for (uint64_t i = 0; i < count; ++i) {
         float f;
         double d;
-        if (dtype == RLX_DTYPE_F32) {
+        if (is_finite && (dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16)) {
+            out[i * bytes + 1] &= 0xbf;
+        } else if (dtype == RLX_DTYPE_F32) {
             memcpy(&f, out + i * bytes, sizeof f);
             f = f == f ? f : 1.0f;
             memcpy(out + i * bytes, &f, sizeof f);
@@ -38,7 +41,7 @@ static void fold_case(rlx_test_random *random, const rlx_fold_table *table, rlx_
                       rlx_reduction reduction) {
     uint32_t bytes = rlx_dtype_block_bytes(dtype);
     uint32_t source_count = 1 + (uint32_t)rlx_test_below(random, SOURCES);
-    uint64_t count = rlx_test_below(random, MOST);
+    uint64_t count = rlx_test_below(random, rlx_test_below(random, 8) == 0 ? MOST : FEW);
     uint8_t *inputs[SOURCES], *plain = rlx_test_guarded(MOST * 8), *other;
     const void *sources[SOURCES];
     void *targets[SOURCES];
