@@ -129,11 +129,11 @@ static rlx_status add_part(rlx_plan *plan, const cut *self, rlx_plan_source sour
     part.dims[0] = self->rows, part.strides[0] = row;
     part.dims[1] = row, part.strides[1] = 1;
     RLX_TRY(put_slot(plan, first > 0 ? RLX_NONE : source.slot, &part, &source.slot));
-    source.window = (rlx_window){.rows = (uint64_t)self->rows,
-                                 .row = (uint64_t)(self->extent * self->inner),
-                                 .first = (uint64_t)(first * self->inner),
-                                 .count = (uint64_t)row,
-                                 .width = (uint64_t)row};
+    source.window = (rlx_source_window){.rows = (uint64_t)self->rows,
+                                        .row = (uint64_t)(self->extent * self->inner),
+                                        .first = (uint64_t)(first * self->inner),
+                                        .count = (uint64_t)row,
+                                        .width = (uint64_t)row};
     if (first == 0) {
         plan->buffers.items[part.buffer] = buffer;
         plan->sources.items[self->source] = source;

@@ -55,11 +55,11 @@ static rlx_status window_parameter(rlx_sharder *self, rlx_value_id weight, uint3
     value->type = from->type;
     value->is_typed = true;
     value->source = from->source;
-    value->window = (rlx_window){.rows = rows,
-                                 .row = (uint64_t)from->type.shape.dims[axis] * inner,
-                                 .first = (uint64_t)p->first * inner,
-                                 .count = (uint64_t)p->count * inner,
-                                 .width = (uint64_t)p->width * inner};
+    value->window = (rlx_source_window){.rows = rows,
+                                        .row = (uint64_t)from->type.shape.dims[axis] * inner,
+                                        .first = (uint64_t)p->first * inner,
+                                        .count = (uint64_t)p->count * inner,
+                                        .width = (uint64_t)p->width * inner};
     value->type.shape.dims[axis] = p->width;
     return RLX_OK;
 }

@@ -22,8 +22,8 @@ typedef struct rlx_value {
     rlx_block_id block; /* where it is defined; 0 is the main block */
     const void *data;   /* constants: row-major bytes */
     uint64_t data_bytes;
-    rlx_source source; /* parameters */
-    rlx_window window; /* parameters: the part of the source that it is; rows 0: all of it */
+    rlx_source source;        /* parameters */
+    rlx_source_window window; /* parameters: the part of the source that it is; rows 0: all of it */
 } rlx_value;
 
 typedef struct rlx_node {

@@ -113,8 +113,9 @@ rlx_status rlx_source_read(const rlx_source *source, rlx_dtype dtype, uint64_t f
 /* `map`: the file behind the source; its pages are given back on the way, or those of a large file
  * would be memory of ours. */
 enum { FORGET_BYTES = 4 << 20 };
-static rlx_status read_rows(const rlx_source *source, rlx_dtype dtype, const rlx_window *window,
-                            uint64_t row_bytes, const rlx_file_map *map, uint8_t *out) {
+static rlx_status read_rows(const rlx_source *source, rlx_dtype dtype,
+                            const rlx_source_window *window, uint64_t row_bytes,
+                            const rlx_file_map *map, uint8_t *out) {
     uint64_t passed = 0, step_bytes = 0;
     RLX_TRY(rlx_dtype_bytes(dtype, window->row, &step_bytes));
     for (uint64_t i = 0; window->count != 0 && i < window->rows; i++) {
@@ -128,7 +129,7 @@ static rlx_status read_rows(const rlx_source *source, rlx_dtype dtype, const rlx
     return RLX_OK;
 }
 
-static rlx_status check_window(const rlx_window *window) {
+static rlx_status check_window(const rlx_source_window *window) {
     uint64_t elements;
     if (window->count <= window->width && window->first <= window->row &&
         window->count <= window->row - window->first &&
@@ -143,7 +144,7 @@ static rlx_status check_window(const rlx_window *window) {
 }
 
 rlx_status rlx_source_read_window(const rlx_source *source, rlx_dtype dtype,
-                                  const rlx_window *window, void *out) {
+                                  const rlx_source_window *window, void *out) {
     const rlx_dtype_row *row = rlx_dtype_row_of(dtype);
     uint64_t row_bytes = 0;
     RLX_TRY(check_window(window));

@@ -17,14 +17,14 @@ RLX_WARN_UNUSED rlx_status rlx_source_fill_seeded(uint64_t seed, double mean, do
 
 /* A part of a tensor: of `rows` rows of `row` elements each, elements [first, first + count); the
  * part has rows of `width` elements, whose rest is zero. rows 0: the whole tensor. */
-typedef struct rlx_window {
+typedef struct rlx_source_window {
     uint64_t rows, row, first, count, width;
-} rlx_window;
+} rlx_source_window;
 
 /* The part into `out`, which has rows * width elements. All but `rows` are whole blocks. Reads
  * nothing else of a file. */
 RLX_WARN_UNUSED rlx_status rlx_source_read_window(const rlx_source *source, rlx_dtype dtype,
-                                                  const rlx_window *window, void *out);
+                                                  const rlx_source_window *window, void *out);
 
 /* Elements [first, first + count) of a source of `dtype` into `out`; both are whole blocks, but the
  * last block may be cut. RLX_INVALID_ARGUMENT: a source of kind NONE, or not on block boundaries;

@@ -102,7 +102,7 @@ typedef struct rlx_plan_source {
     uint32_t slot;
     rlx_source source; /* constants: MEMORY in the plan's own memory */
     bool is_constant;
-    rlx_window window; /* the part of it that the slot has; rows 0: all */
+    rlx_source_window window; /* the part of it that the slot has; rows 0: all */
 } rlx_plan_source;
 
 /* Under a weights budget (all zero without one). A weight tile is a range of the program file's
