@@ -19,6 +19,7 @@ static const pass passes[] = {
     {"merge_duplicates", rlx_pass_merge_duplicates, false},
     {"canonicalise", rlx_pass_canonicalise, false},
     {"fuse_batch_norm", rlx_pass_fuse_batch_norm, false},
+    {"split_strides", rlx_pass_split_strides, false},
     {"split_groups", rlx_pass_split_groups, false},
     {"fuse_attention", rlx_pass_fuse_attention, false},
     {"shard", rlx_pass_shard, false},

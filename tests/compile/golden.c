@@ -29,6 +29,7 @@ static const pass passes[] = {
     {"canonicalise", rlx_pass_canonicalise, 0},
     {"fuse_batch_norm", rlx_pass_fuse_batch_norm, 0},
     {"split_groups", rlx_pass_split_groups, 0},
+    {"split_strides", rlx_pass_split_strides, 0},
     {"fuse_attention", rlx_pass_fuse_attention, 0},
     {"fuse_norm", rlx_pass_fuse_norm, 0},
     {"fuse_epilogue", rlx_pass_fuse_epilogue, 0},

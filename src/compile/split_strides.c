@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Split strides: a conv_transpose is a conv. With stride s, output o lies in phase r of step q:
+ * o + begin = q s + r, and gets tap k = j s + r of input q - j, for every j. So all phases together
+ * are one conv with J = ceil(K / s) taps, turned around, and s times the outputs, which are woven
+ * together afterwards. The kernels are turned once, as weights are prepared. Without strides there
+ * is nothing to weave, and taps may be apart (dilations). */
+#include "compile/rewrite.h"
+#include "ir/infer.h"
+#include "ir/window.h"
+
+#include <string.h>
+
+/* One conv_transpose. */
+typedef struct split {
+    rlx_rewrite *rewrite;
+    rlx_node_id root;
+    rlx_windows windows;
+    int64_t groups, inputs, outputs; /* channels: of a group, of all groups */
+    int64_t phases;                  /* of all axes */
+    bool is_strided;
+} split;
+
+static bool read_split(rlx_rewrite *rewrite, rlx_node_id root, split *out) {
+    const rlx_conv_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
+    const rlx_value_id w = rlx_rewrite_input(rewrite, root, 1);
+    const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
+    const rlx_shape *kernel = &rlx_rewrite_type(rewrite, w)->shape;
+    uint32_t count = x->shape.rank - 2;
+    *out = (split){.rewrite = rewrite, .root = root, .phases = 1};
+    if (attrs->activation.op != RLX_OP_NONE || rlx_rewrite_has_extent(x) ||
+        !rlx_dtype_is_float(x->dtype) || !rlx_rewrite_fact(rewrite, w)->is_prepared ||
+        rlx_windows_conv_transpose(attrs, count, x->shape.dims + 2, kernel->dims + 2,
+                                   &out->windows) != RLX_OK) {
+        return false;
+    }
+    out->groups = attrs->groups == 0 ? 1 : attrs->groups;
+    out->inputs = kernel->dims[0] / out->groups;
+    out->outputs = kernel->dims[1] * out->groups;
+    if (out->inputs == 0 || out->outputs == 0) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const rlx_window *axis = &out->windows.axes[i];
+        out->is_strided |= axis->stride != 1;
+        out->phases *= axis->stride; /* inside the output, whose size is checked */
+        if (axis->in == 0 || axis->out == 0) return false;
+    }
+    return true;
+}
+
+static int64_t taps(const rlx_window *axis) { /* of one phase */
+    return (axis->kernel + axis->stride - 1) / axis->stride;
+}
+
+/* Where outputs are cut out of the woven steps; and dims of at most the rank that there is. */
+static bool fits(const split *self) {
+    if (self->windows.count * 2 + 3 > RLX_MAX_RANK) return false;
+    for (uint32_t i = 0; i < self->windows.count; i++) {
+        const rlx_window *axis = &self->windows.axes[i];
+        int64_t steps = axis->in + taps(axis) - 1, reach = (axis->kernel - 1) * axis->dilation;
+        if (self->is_strided) {
+            if (axis->dilation != 1 || axis->begin < 0 ||
+                axis->begin + axis->out > steps * axis->stride)
+                return false;
+        } else if (axis->begin > reach || axis->out + axis->begin < axis->in) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static rlx_status put(const split *self, rlx_op op, const void *attrs, rlx_value_id *value) {
+    return rlx_rewrite_insert(self->rewrite, self->root, op, attrs, value, 1, value);
+}
+static rlx_status reshape(const split *self, const int64_t *dims, uint32_t rank,
+                          rlx_value_id *value) {
+    return rlx_rewrite_reshaped(self->rewrite, self->root, *value, dims, rank, value);
+}
+
+/* Taps up to a multiple of the stride: [C][M / g][K..] to [C][M / g][J s..]. */
+static rlx_status pad_taps(const split *self, rlx_value_id *w) {
+    uint32_t rank = self->windows.count + 2;
+    rlx_pad_attrs attrs = {.pads = {.count = 2 * rank}};
+    bool is_whole = true;
+    for (uint32_t i = 0; i < self->windows.count; i++) {
+        const rlx_window *axis = &self->windows.axes[i];
+        attrs.pads.items[rank + 2 + i] = taps(axis) * axis->stride - axis->kernel;
+        is_whole &= attrs.pads.items[rank + 2 + i] == 0;
+    }
+    return is_whole ? RLX_OK : put(self, RLX_OP_PAD, &attrs, w);
+}
+
+/* [g][C / g][M / g][J][s].. with each J turned around, to [M][s..][C / g][J..]. */
+static rlx_status turn_kernel(const split *self, rlx_value_id *w) {
+    uint32_t count = self->windows.count, rank = 3 + 2 * count;
+    int64_t dims[RLX_MAX_RANK] = {self->groups, self->inputs, self->outputs / self->groups};
+    rlx_slice_attrs slice = {.starts = {.count = count},
+                             .ends = {.count = count},
+                             .axes = {.count = count},
+                             .steps = {.count = count}};
+    rlx_transpose_attrs transpose = {.perm = {.count = rank, .items = {0, 2}}};
+    RLX_TRY(pad_taps(self, w));
+    for (uint32_t i = 0; i < count; i++) {
+        const rlx_window *axis = &self->windows.axes[i];
+        dims[3 + 2 * i] = taps(axis), dims[4 + 2 * i] = axis->stride;
+        slice.axes.items[i] = 3 + 2 * i;
+        slice.starts.items[i] = -1, slice.ends.items[i] = INT64_MIN, slice.steps.items[i] = -1;
+        transpose.perm.items[2 + i] = 4 + 2 * i;
+        transpose.perm.items[3 + count + i] = 3 + 2 * i;
+    }
+    transpose.perm.items[2 + count] = 1;
+    RLX_TRY(reshape(self, dims, rank, w));
+    RLX_TRY(put(self, RLX_OP_SLICE, &slice, w));
+    RLX_TRY(put(self, RLX_OP_TRANSPOSE, &transpose, w));
+    int64_t flat[RLX_MAX_RANK] = {self->outputs * self->phases, self->inputs};
+    for (uint32_t i = 0; i < count; i++)
+        flat[2 + i] = taps(&self->windows.axes[i]);
+    return reshape(self, flat, 2 + count, w);
+}
+
+/* A bias for every phase. */
+static rlx_status repeat_bias(const split *self, rlx_value_id *bias) {
+    int64_t column[2] = {self->outputs, 1}, flat = self->outputs * self->phases;
+    rlx_reshape_attrs all = {.shape = {.count = 2, .items = {self->outputs, self->phases}}};
+    if (*bias == RLX_NONE || self->phases == 1) return RLX_OK;
+    RLX_TRY(reshape(self, column, 2, bias));
+    RLX_TRY(put(self, RLX_OP_EXPAND, &all, bias));
+    return reshape(self, &flat, 1, bias);
+}
+
+static rlx_conv_attrs conv_attrs(const split *self) {
+    uint32_t count = self->windows.count;
+    rlx_conv_attrs attrs = {.groups = self->groups, .pads = {.count = 2 * count}};
+    attrs.dilations.count = self->is_strided ? 0 : count;
+    for (uint32_t i = 0; i < count; i++) {
+        const rlx_window *axis = &self->windows.axes[i];
+        int64_t reach = (axis->kernel - 1) * axis->dilation;
+        attrs.dilations.items[i] = axis->dilation;
+        attrs.pads.items[i] = self->is_strided ? taps(axis) - 1 : reach - axis->begin;
+        attrs.pads.items[count + i] =
+            self->is_strided ? taps(axis) - 1 : axis->out - axis->in + axis->begin;
+    }
+    return attrs;
+}
+
+/* [N][M][s..][Q..] to [N][M][Q s..]; the root cuts the outputs out of that. */
+static rlx_status weave(const split *self, rlx_value_id y) {
+    uint32_t count = self->windows.count, rank = 2 + 2 * count;
+    rlx_value_id output = rlx_rewrite_output(self->rewrite, self->root);
+    int64_t batch = rlx_rewrite_type(self->rewrite, output)->shape.dims[0];
+    int64_t apart[RLX_MAX_RANK] = {batch, self->outputs},
+            woven[RLX_MAX_RANK] = {batch, self->outputs};
+    rlx_transpose_attrs transpose = {.perm = {.count = rank, .items = {0, 1}}};
+    rlx_slice_attrs slice = {
+        .starts = {.count = count}, .ends = {.count = count}, .axes = {.count = count}};
+    for (uint32_t i = 0; i < count; i++) {
+        const rlx_window *axis = &self->windows.axes[i];
+        int64_t steps = axis->in + taps(axis) - 1;
+        apart[2 + i] = axis->stride, apart[2 + count + i] = steps;
+        woven[2 + i] = steps * axis->stride;
+        transpose.perm.items[2 + 2 * i] = 2 + count + i;
+        transpose.perm.items[3 + 2 * i] = 2 + i;
+        slice.axes.items[i] = 2 + i;
+        slice.starts.items[i] = axis->begin, slice.ends.items[i] = axis->begin + axis->out;
+    }
+    RLX_TRY(reshape(self, apart, rank, &y));
+    RLX_TRY(put(self, RLX_OP_TRANSPOSE, &transpose, &y));
+    RLX_TRY(reshape(self, woven, 2 + count, &y));
+    return rlx_rewrite_node(self->rewrite, self->root, RLX_OP_SLICE, &slice, &y, 1, NULL);
+}
+
+static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
+    split self;
+    (void)user;
+    if (rlx_rewrite_op(rewrite, root) != RLX_OP_CONV_TRANSPOSE) return RLX_OK;
+    if (!read_split(rewrite, root, &self) || !fits(&self)) return RLX_OK;
+    rlx_value_id inputs[3], y;
+    for (uint32_t i = 0; i < 3; i++)
+        inputs[i] = rlx_rewrite_input(rewrite, root, i);
+    uint32_t input_count = inputs[2] == RLX_NONE ? 2 : 3;
+    rlx_conv_attrs attrs = conv_attrs(&self);
+    RLX_TRY(turn_kernel(&self, &inputs[1]));
+    RLX_TRY(repeat_bias(&self, &inputs[2]));
+    if (!self.is_strided)
+        return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, input_count, NULL);
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_CONV, &attrs, inputs, input_count, &y));
+    return weave(&self, y);
+}
+
+rlx_status rlx_pass_split_strides(rlx_pass_context *context) {
+    rlx_rewrite rewrite;
+    RLX_TRY(rlx_rewrite_begin(context, &rewrite));
+    RLX_TRY(rlx_rewrite_walk(&rewrite, visit, NULL));
+    return rlx_rewrite_finish(&rewrite);
+}
