@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Split groups: a conv of one tap with several groups and a batch of 1 is a product per group,
  * [M / g][C / g] times [C / g][pixels]. Groups that fill blocks of channels stay a conv, whose
- * kernels have them in blocks; so do depthwise convs. */
+ * kernels have them in blocks; so do depthwise convs. Other narrow groups are merged until they
+ * fill blocks: each output multiplies the inputs of its neighbours' groups with zeros, and that is
+ * still far less work than a conv without blocks. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
@@ -37,9 +39,7 @@ static bool is_product(const rlx_rewrite *rewrite, rlx_node_id root) {
     return in >= LEAST_CHANNELS && out >= LEAST_CHANNELS && !is_blocked;
 }
 
-static rlx_status split(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
-    (void)user;
-    if (rlx_rewrite_op(rewrite, root) != RLX_OP_CONV || !is_product(rewrite, root)) return RLX_OK;
+static rlx_status split(rlx_rewrite *rewrite, rlx_node_id root) {
     rlx_value_id x = rlx_rewrite_input(rewrite, root, 0), w = rlx_rewrite_input(rewrite, root, 1);
     rlx_value_id bias = rlx_rewrite_input(rewrite, root, 2), operands[2];
     const rlx_shape out = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
@@ -65,9 +65,85 @@ static rlx_status split(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     return rlx_rewrite_node(rewrite, root, RLX_OP_ADD, NULL, operands, 2, NULL);
 }
 
+/* How many groups together fill blocks of the target, or are all there are; 1: nothing to merge. */
+enum { MOST_MERGED = 8 };
+static int64_t groups_to_merge(const rlx_rewrite *rewrite, rlx_node_id root) {
+    const rlx_conv_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
+    const rlx_target *target = rewrite->context->target;
+    rlx_value_id w = rlx_rewrite_input(rewrite, root, 1);
+    const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
+    const rlx_shape *shape = &rlx_rewrite_type(rewrite, w)->shape;
+    if (attrs->groups < 2 || target == NULL || target->channel_block == 0 ||
+        x->dtype != RLX_DTYPE_F32 || x->shape.rank > 4 ||
+        !rlx_rewrite_fact(rewrite, w)->is_prepared) {
+        return 1;
+    }
+    int64_t in = shape->dims[1], out = shape->dims[0] / attrs->groups;
+    int64_t block = (int64_t)target->channel_block;
+    if ((in == 1 && out == 1) || in == 0 || out == 0) return 1;
+    for (int64_t n = 1; n <= MOST_MERGED && n <= attrs->groups; n++) {
+        bool is_whole = in * n % block == 0 && out * n % (2 * block) == 0;
+        if (attrs->groups % n == 0 && (is_whole || n == attrs->groups)) return n;
+    }
+    return 1;
+}
+
+static rlx_status put(rlx_rewrite *rewrite, rlx_node_id root, rlx_op op, const void *attrs,
+                      rlx_value_id *value) {
+    return rlx_rewrite_insert(rewrite, root, op, attrs, value, 1, value);
+}
+
+/* Of n groups the weights [M / g][row] each come to stand side by side in rows n times as long: a
+ * row that is filled up to n + 1 times its length begins one row further than the row before it. */
+static rlx_status widen_rows(rlx_rewrite *rewrite, rlx_node_id root, int64_t n, int64_t groups,
+                             rlx_value_id *w) {
+    const rlx_shape shape = rlx_rewrite_type(rewrite, *w)->shape;
+    int64_t out = shape.dims[0] / groups, row = 1;
+    rlx_transpose_attrs swap = {.perm = {4, {0, 2, 1, 3}}};
+    rlx_pad_attrs fill = {.pads = {.count = 8}};
+    rlx_slice_attrs cut = {.axes = {1, {2}}, .starts = {1, {0}}};
+    for (uint32_t i = 1; i < shape.rank; i++)
+        row *= shape.dims[i];
+    fill.pads.items[7] = n * row;
+    cut.ends = (rlx_ints){1, {n * n * row}};
+    const int64_t apart[4] = {groups / n, n, out, row};
+    const int64_t flat[3] = {groups / n, out, n * (n + 1) * row};
+    const int64_t wide[4] = {groups / n, out, n, n * row};
+    int64_t back[RLX_MAX_RANK];
+    memcpy(back, shape.dims, sizeof back);
+    back[1] *= n;
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, *w, apart, 4, w));
+    RLX_TRY(put(rewrite, root, RLX_OP_TRANSPOSE, &swap, w));
+    RLX_TRY(put(rewrite, root, RLX_OP_PAD, &fill, w));
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, *w, flat, 3, w));
+    RLX_TRY(put(rewrite, root, RLX_OP_SLICE, &cut, w));
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, *w, wide, 4, w));
+    RLX_TRY(put(rewrite, root, RLX_OP_TRANSPOSE, &swap, w));
+    return rlx_rewrite_reshaped(rewrite, root, *w, back, shape.rank, w);
+}
+
+static rlx_status merge(rlx_rewrite *rewrite, rlx_node_id root, int64_t n) {
+    rlx_conv_attrs attrs = *(const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root);
+    uint32_t input_count = rewrite->graph->nodes.items[root].input_count;
+    rlx_value_id inputs[4];
+    for (uint32_t i = 0; i < input_count; i++)
+        inputs[i] = rlx_rewrite_input(rewrite, root, i);
+    RLX_TRY(widen_rows(rewrite, root, n, attrs.groups, &inputs[1]));
+    attrs.groups /= n;
+    return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, input_count, NULL);
+}
+
+static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
+    (void)user;
+    if (rlx_rewrite_op(rewrite, root) != RLX_OP_CONV) return RLX_OK;
+    if (is_product(rewrite, root)) return split(rewrite, root);
+    int64_t n = groups_to_merge(rewrite, root);
+    return n == 1 ? RLX_OK : merge(rewrite, root, n);
+}
+
 rlx_status rlx_pass_split_groups(rlx_pass_context *context) {
     rlx_rewrite rewrite;
     RLX_TRY(rlx_rewrite_begin(context, &rewrite));
-    RLX_TRY(rlx_rewrite_walk(&rewrite, split, NULL));
+    RLX_TRY(rlx_rewrite_walk(&rewrite, visit, NULL));
     return rlx_rewrite_finish(&rewrite);
 }

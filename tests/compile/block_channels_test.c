@@ -128,6 +128,38 @@ static void a_target_without_such_kernels_keeps_plain_channels(void **state) {
     rlx_plan_destroy(plan);
 }
 
+/* 4 channels each fill blocks by fours; 5 and 6 never do, but there are only three of them. */
+static const char narrow_groups[] =
+    "rlx 1\n"
+    "input x : f32[1, 3, 33, 35]\n"
+    "param w1 : f32[32, 3, 3, 3] = seeded(1, 0.1)\n"
+    "param w2 : f32[32, 4, 3, 3] = seeded(2, 0.2)\n"
+    "param b2 : f32[32] = seeded(3, 0.2)\n"
+    "param w3 : f32[15, 32, 1, 1] = seeded(4, 0.1)\n"
+    "param w4 : f32[18, 5, 3, 3] = seeded(5, 0.1)\n"
+    "c1 = conv(x, w1) strides=[4, 4]\n"
+    "c2 = conv(c1, w2, b2, c1) pads=[1, 1, 1, 1] groups=8 activation=relu\n"
+    "c3 = conv(c2, w3)\n"
+    "c4 = conv(c3, w4) groups=3 dilations=[2, 2]\n"
+    "g = reduce_mean(c2) axes=[2, 3]\n"
+    "output c3\noutput c4\noutput g\n";
+
+static void narrow_groups_are_merged_until_they_fill_blocks(void **state) {
+    static float apart[OUTPUTS][LARGEST], merged[OUTPUTS][LARGEST];
+    uint32_t convs;
+    (void)state;
+    for (uint32_t block = 8; block <= 16; block += 8) {
+        run(plan_of(narrow_groups, block, "split_groups"), apart);
+        rlx_plan *plan = plan_of(narrow_groups, block, NULL);
+        assert_int_equal(count_blocked(plan, &convs), 4);
+        run(plan, merged);
+        for (int i = 0; i < OUTPUTS; i++) {
+            for (int k = 0; k < LARGEST; k++)
+                assert_true(fabsf(apart[i][k] - merged[i][k]) <= 1e-4f * (1 + fabsf(apart[i][k])));
+        }
+    }
+}
+
 /* One product per output: conversions would cost more than the conv. */
 static void a_conv_that_hardly_computes_stays_plain(void **state) {
     static const char text[] = "rlx 1\ninput x : f32[1, 16, 64, 64]\n"
@@ -155,6 +187,7 @@ int main(void) {
         cmocka_unit_test(every_conv_between_convs_gets_blocks),
         cmocka_unit_test(without_packed_weights_channels_stay_plain),
         cmocka_unit_test(a_target_without_such_kernels_keeps_plain_channels),
+        cmocka_unit_test(narrow_groups_are_merged_until_they_fill_blocks),
         cmocka_unit_test(a_conv_that_hardly_computes_stays_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
