@@ -33,7 +33,9 @@ RLX_WARN_UNUSED rlx_status rlx_wire_varint(rlx_wire *wire, uint64_t *out_value);
 /* The field must have this wire type. */
 RLX_WARN_UNUSED rlx_status rlx_wire_expect(const rlx_wire_field *field, rlx_wire_kind kind);
 
+/* What a field of bytes holds; nothing in one of another kind. */
 static inline rlx_wire rlx_wire_of(const rlx_wire_field *field) {
+    if (field->data == NULL) return (rlx_wire){NULL, NULL};
     return (rlx_wire){field->data, field->data + field->bytes};
 }
 
