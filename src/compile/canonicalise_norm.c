@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Norms that are spelled out. (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) is a
  * layer_norm, x / sqrt(mean(x^2) + epsilon) an rms_norm; a mul and an add by weights behind a norm
- * are its scale and bias. */
+ * are its scale and bias. A group_norm or instance_norm is a layer_norm of its groups, scaled by
+ * channel. */
 #include "compile/canonicalise.h"
 
 #include "ir/infer.h"
@@ -132,8 +133,42 @@ static rlx_status take_weight(rlx_rewrite *rewrite, rlx_node_id root, uint32_t s
     return RLX_OK;
 }
 
+/* A scale or bias [C] as [C, 1..] beside [N, C, ..]. */
+static rlx_status beside_channels(rlx_rewrite *rewrite, rlx_node_id root, uint32_t rank,
+                                  rlx_value_id *weight) {
+    int64_t dims[RLX_MAX_RANK] = {rlx_rewrite_type(rewrite, *weight)->shape.dims[0]};
+    for (uint32_t i = 1; i + 1 < rank; i++)
+        dims[i] = 1;
+    return rlx_rewrite_reshaped(rewrite, root, *weight, dims, rank - 1, weight);
+}
+
+static rlx_status split_channel_norm(rlx_rewrite *rewrite, rlx_node_id root) {
+    const rlx_norm_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
+    bool is_instance = rlx_rewrite_op(rewrite, root) == RLX_OP_INSTANCE_NORM;
+    rlx_value_id x = rlx_rewrite_input(rewrite, root, 0);
+    rlx_value_id scale = rlx_rewrite_input(rewrite, root, 1);
+    rlx_value_id bias = rlx_rewrite_input(rewrite, root, 2);
+    const rlx_type type = *rlx_rewrite_type(rewrite, x);
+    const rlx_norm_attrs rows = {.axis = 1, .epsilon = attrs->epsilon};
+    int64_t groups = type.shape.dims[0] * (is_instance ? type.shape.dims[1] : attrs->groups);
+    int64_t elements = 1;
+    for (uint32_t i = 0; i < type.shape.rank; i++)
+        elements *= type.shape.dims[i];
+    if (rlx_rewrite_has_extent(&type) || elements == 0 || groups <= 0) return RLX_OK;
+    const int64_t apart[2] = {groups, elements / groups};
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, x, apart, 2, &x));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_LAYER_NORM, &rows, &x, 1, &x));
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, x, type.shape.dims, type.shape.rank, &x));
+    RLX_TRY(beside_channels(rewrite, root, type.shape.rank, &scale));
+    RLX_TRY(beside_channels(rewrite, root, type.shape.rank, &bias));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_MUL, NULL, (rlx_value_id[]){x, scale}, 2, &x));
+    return rlx_rewrite_node(rewrite, root, RLX_OP_ADD, NULL, (rlx_value_id[]){x, bias}, 2, NULL);
+}
+
 rlx_status rlx_canonicalise_norm(rlx_rewrite *rewrite, rlx_node_id root) {
     rlx_op op = rlx_rewrite_op(rewrite, root);
+    if (op == RLX_OP_INSTANCE_NORM || op == RLX_OP_GROUP_NORM)
+        return split_channel_norm(rewrite, root);
     if (op != RLX_OP_DIV && op != RLX_OP_MUL && op != RLX_OP_ADD) return RLX_OK;
     const rlx_type *type = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root));
     if (!rlx_dtype_is_float(type->dtype)) return RLX_OK;
