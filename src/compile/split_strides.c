@@ -52,7 +52,7 @@ static int64_t taps(const rlx_window *axis) { /* of one phase */
 
 /* Where outputs are cut out of the woven steps; and dims of at most the rank that there is. */
 static bool fits(const split *self) {
-    if (self->windows.count * 2 + 3 > RLX_MAX_RANK) return false;
+    if (self->windows.count * 2 + (self->groups > 1 ? 3 : 2) > RLX_MAX_RANK) return false;
     for (uint32_t i = 0; i < self->windows.count; i++) {
         const rlx_window *axis = &self->windows.axes[i];
         int64_t steps = axis->in + taps(axis) - 1, reach = (axis->kernel - 1) * axis->dilation;
@@ -88,25 +88,29 @@ static rlx_status pad_taps(const split *self, rlx_value_id *w) {
     return is_whole ? RLX_OK : put(self, RLX_OP_PAD, &attrs, w);
 }
 
-/* [g][C / g][M / g][J][s].. with each J turned around, to [M][s..][C / g][J..]. */
+/* [g][C / g][M / g][J][s].. with each J turned around, to [g][M / g][s..][C / g][J..]; one group
+ * has no axis. */
 static rlx_status turn_kernel(const split *self, rlx_value_id *w) {
-    uint32_t count = self->windows.count, rank = 3 + 2 * count;
-    int64_t dims[RLX_MAX_RANK] = {self->groups, self->inputs, self->outputs / self->groups};
+    uint32_t count = self->windows.count, in = self->groups > 1, tap = in + 2;
+    uint32_t rank = tap + 2 * count;
+    int64_t dims[RLX_MAX_RANK] = {self->groups};
     rlx_slice_attrs slice = {.starts = {.count = count},
                              .ends = {.count = count},
                              .axes = {.count = count},
                              .steps = {.count = count}};
-    rlx_transpose_attrs transpose = {.perm = {.count = rank, .items = {0, 2}}};
+    rlx_transpose_attrs transpose = {.perm = {.count = rank}};
     RLX_TRY(pad_taps(self, w));
+    dims[in] = self->inputs, dims[in + 1] = self->outputs / self->groups;
+    transpose.perm.items[in] = in + 1;
+    transpose.perm.items[in + 1 + count] = in;
     for (uint32_t i = 0; i < count; i++) {
         const rlx_window *axis = &self->windows.axes[i];
-        dims[3 + 2 * i] = taps(axis), dims[4 + 2 * i] = axis->stride;
-        slice.axes.items[i] = 3 + 2 * i;
+        dims[tap + 2 * i] = taps(axis), dims[tap + 1 + 2 * i] = axis->stride;
+        slice.axes.items[i] = tap + 2 * i;
         slice.starts.items[i] = -1, slice.ends.items[i] = INT64_MIN, slice.steps.items[i] = -1;
-        transpose.perm.items[2 + i] = 4 + 2 * i;
-        transpose.perm.items[3 + count + i] = 3 + 2 * i;
+        transpose.perm.items[in + 1 + i] = tap + 1 + 2 * i;
+        transpose.perm.items[in + 2 + count + i] = tap + 2 * i;
     }
-    transpose.perm.items[2 + count] = 1;
     RLX_TRY(reshape(self, dims, rank, w));
     RLX_TRY(put(self, RLX_OP_SLICE, &slice, w));
     RLX_TRY(put(self, RLX_OP_TRANSPOSE, &transpose, w));
