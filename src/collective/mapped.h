@@ -145,14 +145,15 @@ rlx_status rlx_mapped_start(rlx_transport *base, const rlx_collective_call *call
 rlx_status rlx_mapped_wait(rlx_transport *base, uint64_t token);
 rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
                             rlx_transport **out_transport);
-#define RLX_MAPPED_OPS(transport_name)                                                             \
+#define RLX_MAPPED_OPS(transport_name, on_failure)                                                 \
     {                                                                                              \
         .name = transport_name, .destroy = rlx_mapped_destroy, .address = rlx_mapped_address,      \
         .check = rlx_mapped_check, .put = rlx_mapped_put, .get = rlx_mapped_get,                   \
         .fence = rlx_mapped_order, .quiet = rlx_mapped_order, .put_signal = rlx_mapped_put_signal, \
         .wait_until = rlx_mapped_wait_until, .atomic = rlx_mapped_atomic,                          \
         .barrier = rlx_mapped_barrier, .run = rlx_mapped_run, .all_reduce = rlx_mapped_all_reduce, \
-        .start = rlx_mapped_start, .wait = rlx_mapped_wait, .split = rlx_mapped_split              \
+        .start = rlx_mapped_start, .wait = rlx_mapped_wait, .split = rlx_mapped_split,             \
+        .failed = on_failure                                                                       \
     }
 
 /* wait.c ------------------------------------------------------------------------------------- */
@@ -163,10 +164,11 @@ void rlx_mapped_enter(rlx_mapped_world *world);
 /* Fails the group before this rank has joined it: nobody needs to wait for it. */
 void rlx_mapped_refuse(rlx_mapped_world *world, rlx_status cause);
 
+rlx_status rlx_mapped_failed(const rlx_mapped *self, uint64_t failure);
 /* RLX_OK, or the failure that the group has had. */
 RLX_WARN_UNUSED static inline rlx_status rlx_mapped_failure(const rlx_mapped *self) {
     uint64_t failure = atomic_load_explicit(&self->world->header->failure, memory_order_acquire);
-    return failure == 0 ? RLX_OK : rlx_failure_explain(failure, self->world->layout.rank_count);
+    return failure == 0 ? RLX_OK : rlx_mapped_failed(self, failure);
 }
 
 /* Waits until *word >= value; `member` writes it, `kind` is the call in which it is waited for. */

@@ -36,6 +36,11 @@ void rlx_mapped_ring_slow(rlx_mapped_world *world) {
     }
 }
 
+rlx_status rlx_mapped_failed(const rlx_mapped *self, uint64_t failure) {
+    if (self->base.ops->failed != NULL) self->base.ops->failed(&self->base);
+    return rlx_failure_explain(failure, self->world->layout.rank_count);
+}
+
 /* The first failure stays; everybody is woken to see it. */
 static rlx_status fail(rlx_mapped *self, rlx_failure_kind kind, uint32_t rank, uint32_t call) {
     uint64_t none = 0;

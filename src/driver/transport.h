@@ -76,6 +76,8 @@ typedef struct rlx_transport_ops {
                              rlx_dtype dtype, rlx_reduction reduction);
     rlx_status (*start)(rlx_transport *base, const rlx_collective_call *call, uint64_t *out_token);
     rlx_status (*wait)(rlx_transport *base, uint64_t token);
+    /* Optional: a call has failed because the group has. */
+    void (*failed)(const rlx_transport *base);
     rlx_status (*split)(rlx_transport *base, uint32_t colour, uint32_t key,
                         rlx_transport **out_transport);
 } rlx_transport_ops;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const rlx_transport_ops local_ops = RLX_MAPPED_OPS("local");
+static const rlx_transport_ops local_ops = RLX_MAPPED_OPS("local", NULL);
 enum { PAGE_BYTES = 4096 };
 
 /* What all endpoints hold; the last one frees it. */

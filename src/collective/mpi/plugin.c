@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into a word");
 
@@ -167,9 +168,14 @@ static void drop_rest(void) {
 /* The end of the process. Where a group has failed, MPI_Finalize could wait for ever for a rank
  * that does not come: the job is ended instead. */
 static void finish(void) {
+    const struct timespec grace = {.tv_nsec =
+                                       250000000}; /* others may still have something to say */
     int is_over = 0;
     if (MPI_Finalized(&is_over) != MPI_SUCCESS || is_over) return;
-    if (state.has_failed) MPI_Abort(state.comm, 1);
+    if (state.has_failed) {
+        nanosleep(&grace, NULL);
+        MPI_Abort(state.comm, 1);
+    }
     if (state.comm != MPI_COMM_NULL && MPI_Barrier(state.comm) == MPI_SUCCESS) drop_rest();
     reap_notes();
     MPI_Finalize();

@@ -12,7 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static const rlx_transport_ops mapped_ops = RLX_MAPPED_OPS("mpi");
+/* The end of the process shall not wait for a rank that is missing. */
+static const rlx_messenger *_Atomic opened;
+static void note_failure(const rlx_transport *base) {
+    const rlx_messenger *messenger = atomic_load(&opened);
+    (void)base;
+    messenger->mark_failed(messenger->context);
+}
+
+static const rlx_transport_ops mapped_ops = RLX_MAPPED_OPS("mpi", note_failure);
 static const rlx_transport_ops message_ops = RLX_NET_OPS("mpi");
 
 /* What each rank tells rank 0 before there is a transport; rank 0 answers with its own. */
@@ -164,6 +172,24 @@ static rlx_status check_free(uint64_t heap_bytes) {
     return RLX_DOES_NOT_FIT;
 }
 
+/* All meet, and learn which of them are processes that they can see: MPI does not tell when one of
+ * those dies. */
+static rlx_status watch_neighbours(rlx_transport *made) {
+    struct neighbour {
+        rlx_host host;
+        uint64_t process;
+    } mine = {.process = (uint64_t)getpid()}, all[RLX_RANKS_MOST];
+    uint32_t count = rlx_transport_rank_count(made);
+    rlx_host_find(&mine.host);
+    RLX_TRY(rlx_all_gather(made, &mine, all, sizeof mine, RLX_DTYPE_U8));
+    for (uint32_t i = 0; i < count; ++i) {
+        if (i == rlx_transport_rank(made)) continue;
+        if (memcmp(&all[i].host, &mine.host, sizeof mine.host) != 0) continue;
+        rlx_net_watch(made, i, (int32_t)all[i].process);
+    }
+    return RLX_OK;
+}
+
 /* Messages: every rank makes its heap, and all meet. */
 static rlx_status create_network(const rlx_allocator *allocator, const rlx_messenger *messenger,
                                  const greeting *agreed, const rlx_transport_options *options,
@@ -172,7 +198,7 @@ static rlx_status create_network(const rlx_allocator *allocator, const rlx_messe
     rlx_status status;
     RLX_TRY(rlx_net_create(&message_ops, allocator, messenger, agreed->heap_bytes, options,
                            (uint32_t)agreed->transport_number, shares_processors, &made));
-    status = rlx_transport_barrier(made);
+    status = watch_neighbours(made);
     if (status != RLX_OK) {
         rlx_transport_destroy(made);
         return status;
@@ -190,6 +216,7 @@ static rlx_status create(const rlx_allocator *allocator, const rlx_rank *who, ui
         .heap_bytes = heap_bytes, .groups = options->groups, .wants_network = options->network};
     rlx_status status;
     RLX_TRY(rlx_mpi_open(who, &messenger));
+    atomic_store(&opened, messenger);
     if (messenger->rank_count > RLX_RANKS_MOST) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "%u ranks; 1 to %d are possible",
                         messenger->rank_count, RLX_RANKS_MOST);

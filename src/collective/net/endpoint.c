@@ -11,6 +11,8 @@ enum { PAGE_BYTES = 4096 };
 
 static void release_world(rlx_net_world *world) {
     rlx_allocator allocator = world->allocator;
+    for (uint32_t i = 0; world->peers != NULL && i < world->rank_count; ++i)
+        rlx_watch_close(&world->peers[i].watch);
     rlx_free(&allocator, world->heap);
     rlx_free(&allocator, world->peers);
     rlx_free(&allocator, world->answer_rooms);
@@ -56,8 +58,10 @@ static rlx_status fill_world(rlx_net_world *world) {
     RLX_TRY(rlx_alloc_array(allocator, n, RLX_NET_ROOM_BYTES, (void **)&world->answer_rooms));
     RLX_TRY(rlx_alloc_array(allocator, RLX_NET_ROOMS, RLX_NET_ROOM_BYTES, (void **)&world->rooms));
     RLX_TRY(rlx_alloc_zero(allocator, RLX_NET_ROOM_BYTES, (void **)&world->request_room));
-    for (uint32_t i = 0; i < n; ++i)
+    for (uint32_t i = 0; i < n; ++i) {
         world->peers[i].answer_room = rlx_net_room(world->answer_rooms, i);
+        world->peers[i].watch = RLX_WATCH_NONE;
+    }
     return RLX_OK;
 }
 
@@ -145,6 +149,10 @@ rlx_status rlx_net_create(const rlx_transport_ops *ops, const rlx_allocator *all
     }
     *out_transport = &self->base;
     return RLX_OK;
+}
+
+void rlx_net_watch(rlx_transport *base, uint32_t rank, int32_t process) {
+    ((rlx_net *)base)->world->peers[rank].process = process;
 }
 
 void rlx_net_destroy(rlx_transport *base) {

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "collective/agree.h"
 #include "collective/queue.h"
+#include "collective/watch.h"
 
 #include <rlx/spi/messenger.h>
 
@@ -57,6 +58,9 @@ _Static_assert(sizeof(rlx_net_head) == RLX_NET_HEAD_BYTES, "heads have one size"
 typedef struct rlx_net_peer {
     bool has_left;
     uint64_t left_ns;      /* when that was noticed */
+    int32_t process;       /* its number, where it is of this host; else 0 */
+    rlx_watch watch;       /* of that process */
+    uint64_t gone_ns;      /* when it was seen to have ended; 0: it lives */
     rlx_message answer;    /* under way to it, out of answer_room */
     uint8_t *answer_room;  /* RLX_NET_ROOM_BYTES */
     rlx_message outgoing;  /* the data of its get */
@@ -78,7 +82,8 @@ typedef struct rlx_net_world {
     uint8_t *rooms;                      /* RLX_NET_ROOMS; owned */
     rlx_message receives[RLX_NET_ROOMS]; /* into the rooms, oldest at next_room */
     uint32_t next_room;
-    uint32_t busy; /* incoming and outgoing of all peers */
+    uint32_t busy;       /* incoming and outgoing of all peers */
+    uint64_t watched_ns; /* when the peers' processes were looked at */
     uint64_t failure;
     /* The request of this rank that is under way: there is one at most. */
     uint64_t number;
@@ -122,6 +127,9 @@ RLX_WARN_UNUSED rlx_status rlx_net_create(const rlx_transport_ops *ops,
                                           const rlx_transport_options *options,
                                           uint32_t transport_number, bool shares_processors,
                                           rlx_transport **out_transport);
+/* The rank is a process of this host: its end is noticed by whoever waits. For the endpoint of all
+ * ranks. */
+void rlx_net_watch(rlx_transport *base, uint32_t rank, int32_t process);
 
 /* The methods. */
 void rlx_net_destroy(rlx_transport *base);

@@ -11,6 +11,8 @@
 
 enum { SPIN_ROUNDS = 2000, LOOKS_PER_ROUND = 8, YIELD_NS = 1000000 };
 static const uint64_t left_grace_ns = 250000000; /* for messages that a leaving rank sent before */
+static const uint64_t gone_grace_ns = 100000000; /* for its note that it leaves */
+static const uint64_t watch_every_ns = 50000000;
 static const long first_nap_ns = 50000, longest_nap_ns = 1000000;
 
 rlx_status rlx_net_failure(const rlx_net_world *world) {
@@ -254,6 +256,20 @@ static void nap(uint32_t rounds) {
     nanosleep(&time, NULL);
 }
 
+/* Who ended without a word has died. Those who wait look now and then, and tell the others. */
+static rlx_status check_alive(rlx_net_world *world, uint64_t now, uint32_t call) {
+    if (now - world->watched_ns < watch_every_ns) return RLX_OK;
+    world->watched_ns = now;
+    for (uint32_t i = 0; i < world->rank_count; ++i) {
+        rlx_net_peer *peer = &world->peers[i];
+        if (peer->process == 0 || peer->has_left) continue;
+        if (!rlx_watch_is_gone(&peer->watch, peer->process)) continue;
+        if (peer->gone_ns == 0) peer->gone_ns = now;
+        if (now - peer->gone_ns >= gone_grace_ns) return fail(world, RLX_FAILURE_GONE, i, call);
+    }
+    return RLX_OK;
+}
+
 rlx_status rlx_net_be_patient(rlx_net_world *world, rlx_net_patience *patience, uint64_t timeout_ns,
                               uint32_t peer, uint32_t call) {
     uint32_t round = patience->rounds++;
@@ -273,6 +289,7 @@ rlx_status rlx_net_be_patient(rlx_net_world *world, rlx_net_patience *patience, 
     if (waited < YIELD_NS) {
         sched_yield();
     } else {
+        RLX_TRY(check_alive(world, now, call));
         nap((uint32_t)((waited - YIELD_NS) / YIELD_NS));
     }
     return RLX_OK;

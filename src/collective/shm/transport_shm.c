@@ -6,10 +6,10 @@
 
 #include "base/cpu_quota.h"
 #include "base/memory_limit.h"
+#include "collective/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -17,14 +17,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const rlx_transport_ops shm_ops = RLX_MAPPED_OPS("shm");
+static const rlx_transport_ops shm_ops = RLX_MAPPED_OPS("shm", NULL);
 
-enum { NO_FD = -1, NO_PIDFD = -2 }; /* not opened yet; the system has none */
+enum { NO_FD = -1 };
 
 typedef struct shm_world {
     rlx_mapped_world base;
     rlx_allocator allocator;
-    int pidfds[RLX_RANKS_MOST];
+    rlx_watch watches[RLX_RANKS_MOST];
 } shm_world;
 
 /* What rank 0 sends along with the file. */
@@ -43,28 +43,15 @@ static rlx_status system_failure(rlx_status status, const char *what) {
 static void release_world(rlx_mapped_world *base) {
     shm_world *world = (shm_world *)base;
     rlx_allocator allocator = world->allocator;
-    for (uint32_t i = 0; i < RLX_RANKS_MOST; ++i) {
-        if (world->pidfds[i] >= 0) close(world->pidfds[i]);
-    }
+    for (uint32_t i = 0; i < RLX_RANKS_MOST; ++i)
+        rlx_watch_close(&world->watches[i]);
     munmap(base->memory, base->layout.total_bytes);
     rlx_free(&allocator, world);
 }
 
 static bool is_gone(rlx_mapped_world *base, uint32_t rank) {
-    shm_world *world = (shm_world *)base;
-    int32_t process = atomic_load(&base->lines[rank].process);
-    struct pollfd look = {.events = POLLIN};
-    if (world->pidfds[rank] == NO_FD) {
-        world->pidfds[rank] = (int)syscall(SYS_pidfd_open, process, 0);
-        if (world->pidfds[rank] < 0 && errno == ESRCH) {
-            world->pidfds[rank] = NO_FD;
-            return true;
-        }
-        if (world->pidfds[rank] < 0) world->pidfds[rank] = NO_PIDFD;
-    }
-    if (world->pidfds[rank] == NO_PIDFD) return kill(process, 0) != 0 && errno == ESRCH;
-    look.fd = world->pidfds[rank];
-    return poll(&look, 1, 0) == 1;
+    return rlx_watch_is_gone(&((shm_world *)base)->watches[rank],
+                             atomic_load(&base->lines[rank].process));
 }
 
 static rlx_status check_free(const rlx_mapped_layout *layout) {
@@ -133,7 +120,7 @@ static rlx_status map_world(const rlx_allocator *allocator, const rlx_mapped_lay
     world->base.is_gone = is_gone;
     world->base.release = release_world;
     for (uint32_t i = 0; i < RLX_RANKS_MOST; ++i)
-        world->pidfds[i] = NO_FD;
+        world->watches[i] = RLX_WATCH_NONE;
     *out_world = &world->base;
     return RLX_OK;
 }
