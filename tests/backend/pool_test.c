@@ -53,6 +53,24 @@ static void chunks_cover_every_item_once(void **state) {
     }
 }
 
+/* Bit i: a chunk begins at item i. */
+static void note_begin(void *context, uint32_t worker, int64_t begin, int64_t end) {
+    (void)worker, (void)end;
+    atomic_fetch_or((_Atomic uint32_t *)context, 1u << begin);
+}
+
+static void few_chunks_are_cut_evenly(void **state) {
+    _Atomic uint32_t begins = 0;
+    rlx_pool *pool = NULL;
+    rlx_pool_job job = {note_begin, &begins, 10, 2, 2};
+    (void)state;
+    assert_ok(rlx_pool_create(NULL, 2, &pool));
+    assert_ok(rlx_pool_run(pool, &job));
+    rlx_pool_destroy(pool);
+    /* Two parts of five items: 0, 2, 4 and 5, 7, 9. */
+    assert_int_equal(atomic_load(&begins), 1 << 0 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 9);
+}
+
 static void worker_numbers_stay_below_the_limit(void **state) {
     rlx_pool *pool = NULL;
     static tally t;
@@ -288,6 +306,7 @@ static void creation_survives_every_failed_allocation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_cover_every_item_once),
+        cmocka_unit_test(few_chunks_are_cut_evenly),
         cmocka_unit_test(worker_numbers_stay_below_the_limit),
         cmocka_unit_test(an_empty_job_does_nothing),
         cmocka_unit_test(many_callers_share_one_pool),

@@ -32,6 +32,8 @@ enum {
     BESIDE_NS = 500000,        /* what a worker on the caller's processor costs, about */
     SPINS_PER_LOOK = 32,       /* pauses between two looks at the clock */
     CHUNKS = 64,               /* of a large job, about */
+    PATIENCE = 16,             /* pauses before a thread takes chunks of another */
+    FEW_CHUNKS = 8,            /* fewer of them per thread are not cut evenly */
     LEAST_CHUNK_COST = 8192,   /* elementary operations that make a chunk at least */
     MOST_CHUNK_COST = 32768,   /* and at most, where items are that small */
     SHARE_COST = 32768         /* less than this stays on the caller */
@@ -60,8 +62,8 @@ struct rlx_pool {
     uint64_t alone_ns;       /* how long it was alone last */
     uint64_t shared_from_ns; /* when that ended */
 
-    /* Written by the caller while nobody is joined. */
-    rlx_pool_job job;
+    /* Written by the caller while nobody is joined. One cache line. */
+    _Alignas(64) rlx_pool_job job;
     uint64_t serial;     /* of the job */
     pool_part *parts;    /* owned; one per thread */
     uint32_t part_count; /* of this job */
@@ -91,43 +93,71 @@ static bool is_fresh(const worker_state *self) {
     return self == NULL || rlx_now_ns() < self->fresh_until;
 }
 
-/* Cuts the items into parts of whole chunks. */
+/* units * part / parts, without a product that could be too large. */
+static int64_t units_of(int64_t units, int64_t part, int64_t parts) {
+    return units / parts * part + units % parts * part / parts;
+}
+
+/* Cuts the items into parts of whole chunks; into equal ones where chunks are few: five chunks for
+ * two would let one of them wait for a sixth of the job. */
 static void open_parts(rlx_pool *pool, const rlx_pool_job *job, uint32_t count) {
     int64_t chunks = (job->items - 1) / job->chunk + 1, begin = 0;
+    bool are_few = chunks < FEW_CHUNKS * (int64_t)count;
+    int64_t units = are_few ? job->items : chunks, unit = are_few ? 1 : job->chunk;
     pool->part_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        int64_t end = i + 1 == count ? job->items : (chunks * (i + 1) / count) * job->chunk;
+        int64_t end = i + 1 == count ? job->items : units_of(units, i + 1, count) * unit;
         atomic_store_explicit(&pool->parts[i].next, begin, memory_order_relaxed);
         pool->parts[i].end = begin = end;
     }
 }
 
-/* The next chunk for a worker, of its own part or of another; false: none is left. */
-static bool claim(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker, int64_t *out_begin,
-                  int64_t *out_end) {
-    for (uint32_t i = 0; i < pool->part_count; i++) {
-        pool_part *part = &pool->parts[(worker + i) % pool->part_count];
-        if (atomic_load_explicit(&part->next, memory_order_relaxed) >= part->end) continue;
-        int64_t begin = atomic_fetch_add_explicit(&part->next, job->chunk, memory_order_relaxed);
-        if (begin >= part->end) continue;
-        *out_begin = begin;
-        *out_end = part->end - begin < job->chunk ? part->end : begin + job->chunk;
-        return true;
+static bool is_empty(const pool_part *part) {
+    return atomic_load_explicit(&part->next, memory_order_relaxed) >= part->end;
+}
+
+/* The data of another thread's chunks lies in the cache of its processor: to fetch it, and to fetch
+ * it back for the next job, takes longer than a small chunk. So where threads are at work the owner
+ * gets a moment to claim what is left. */
+static void let_owner_claim(const rlx_pool *pool, const pool_part *part) {
+    if ((atomic_load_explicit(&pool->state, memory_order_relaxed) & STATE_JOINED) == 0) return;
+    for (uint32_t i = 0; i < PATIENCE && !is_empty(part); i++)
+        rlx_cpu_relax();
+}
+
+/* The next chunk for a worker, of its own part or of another; false: none is left. `turn` is the
+ * part that it is at, counted from its own. */
+static bool claim(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker, uint32_t *turn,
+                  int64_t *out_begin, int64_t *out_end) {
+    while (*turn < pool->part_count) {
+        pool_part *part = &pool->parts[(worker + *turn) % pool->part_count];
+        int64_t begin = part->end;
+        if (!is_empty(part))
+            begin = atomic_fetch_add_explicit(&part->next, job->chunk, memory_order_relaxed);
+        if (begin < part->end) {
+            *out_begin = begin;
+            *out_end = part->end - begin < job->chunk ? part->end : begin + job->chunk;
+            return true;
+        }
+        if (++*turn < pool->part_count)
+            let_owner_claim(pool, &pool->parts[(worker + *turn) % pool->part_count]);
     }
     return false;
 }
 
 /* Claims and runs chunks until none is left, or until `self` (NULL: the caller) is no longer fresh:
- * false. */
+ * false. A look at the clock is a tenth of a small chunk, so there is none at the end of a part. */
 static bool run_chunks(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker,
                        const worker_state *self) {
+    const pool_part *own = &pool->parts[worker % pool->part_count];
     int64_t begin, end;
+    uint32_t turn = 0;
     bool is_done = false;
     is_inside = true;
     do {
-        is_done = !claim(pool, job, worker, &begin, &end);
+        is_done = !claim(pool, job, worker, &turn, &begin, &end);
         if (!is_done) job->run(job->context, worker, begin, end);
-    } while (!is_done && is_fresh(self));
+    } while (!is_done && ((turn == 0 && is_empty(own)) || is_fresh(self)));
     is_inside = false;
     return is_done;
 }
@@ -183,12 +213,22 @@ static bool keep_clear_of_the_caller(rlx_pool *pool) {
     return false;
 }
 
+/* What the caller has just written, line by line: a worker needs one after the other, so it asks
+ * for all of them at once. */
+static void fetch_job(const worker_state *self) {
+    const rlx_pool *pool = self->pool;
+    __builtin_prefetch(&pool->state, 1);
+    __builtin_prefetch(&pool->job);
+    __builtin_prefetch(&pool->parts[self->number], 1);
+}
+
 /* Takes part until nothing is left; with pauses, in which the job may end and another one begin. */
 static void work(worker_state *self) {
     rlx_pool *pool = self->pool;
-    bool is_done = false;
-    while (!is_done) {
-        refresh(self);
+    bool is_done = true;
+    fetch_job(self);
+    do {
+        if (!is_done) refresh(self);
         if (!keep_clear_of_the_caller(pool) || !join(pool)) return;
         if (pool->serial != self->serial) {
             self->serial = pool->serial;
@@ -201,7 +241,7 @@ static void work(worker_state *self) {
             rlx_fp_mode_leave(saved);
         }
         leave(self);
-    }
+    } while (!is_done);
 }
 
 /* Returns when *word is no longer `seen`, or when it is time to sleep (false). */
