@@ -24,6 +24,10 @@ static lower_fn family_of(rlx_op op) {
         return rlx_vk_lower_attention;
     case RLX_OP_ROPE:
         return rlx_vk_lower_rope;
+    case RLX_OP_RNN:
+    case RLX_OP_GRU:
+    case RLX_OP_LSTM:
+        return rlx_vk_lower_recurrent;
     case RLX_OP_SOFTMAX:
     case RLX_OP_LOG_SOFTMAX:
         return rlx_vk_lower_softmax;

@@ -111,6 +111,7 @@ void rlx_vk_lower_matmul(rlx_vk_lowering *self);
 void rlx_vk_lower_conv(rlx_vk_lowering *self);
 void rlx_vk_lower_pool(rlx_vk_lowering *self);
 void rlx_vk_lower_attention(rlx_vk_lowering *self);
+void rlx_vk_lower_recurrent(rlx_vk_lowering *self);
 void rlx_vk_lower_rope(rlx_vk_lowering *self);
 void rlx_vk_lower_softmax(rlx_vk_lowering *self);
 void rlx_vk_lower_norm(rlx_vk_lowering *self);
