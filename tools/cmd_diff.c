@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx diff`: runs a model on two devices step by step, compares what every step computes before it
- * is overwritten, and names the first that differs. */
+ * is overwritten, and names the first that differs. With --each what differed is replaced by the
+ * reference's values, so that every step is judged on the same inputs: differences do not add up,
+ * and a rounding step cannot tip over because of what came before it. */
 #include "inputs.h"
 #include "outputs.h"
 #include "signals.h"
@@ -25,6 +27,7 @@ typedef struct recorder {
     /* comparing */
     uint64_t next;
     double relative, absolute;
+    bool is_each; /* later steps get the reference's values */
     bool differs;
     char first[512];
     uint64_t compared, alone; /* elements; outputs of steps that the reference does not have */
@@ -76,12 +79,15 @@ static bool record_step(void *user, rlx_exec *exec, const rlx_step_info *step) {
     return true;
 }
 
-static void compare(recorder *self, const record *expected, const record *got) {
+/* True: every value is the same, bit by bit. */
+static bool compare(recorder *self, const record *expected, const record *got) {
+    bool is_same = true;
     for (uint64_t i = 0; i < expected->count && i < got->count; i++) {
         double a = expected->values[i], b = got->values[i];
         double difference = (isnan(a) && isnan(b)) || a == b ? 0 : fabs(a - b);
         if (isnan(difference)) difference = INFINITY; /* one of them is NaN */
         self->compared++;
+        is_same = is_same && difference == 0;
         if (difference > self->worst) self->worst = difference;
         double allowed = self->absolute + (isfinite(a) ? self->relative * fabs(a) : 0);
         if (difference <= allowed) continue;
@@ -91,6 +97,7 @@ static void compare(recorder *self, const record *expected, const record *got) {
                  "'%s' (%s): element %" PRIu64 " is %.9g, expected %.9g, difference %.3g",
                  got->name, rlx_op_name(got->op), i, b, a, difference);
     }
+    return is_same;
 }
 
 /* The reference's record of the same value: usually the next one, but the other device may take its
@@ -121,11 +128,14 @@ static bool compare_step(void *user, rlx_exec *exec, const rlx_step_info *step) 
             return false;
         }
         const record *expected = find(self, &got);
-        if (expected != NULL) compare(self, expected, &got);
+        if (expected != NULL && !compare(self, expected, &got) && self->is_each) {
+            self->status = rlx_arena_write_f32(rlx_exec_arena(exec), step->outputs[i], 0,
+                                               expected->values, expected->count, 0, NULL);
+        }
         free(got.name);
         free(got.values);
     }
-    return true;
+    return self->status == RLX_OK;
 }
 
 static rlx_status run_on(tool_model *model, const char *device_name, tool_inputs *inputs,
@@ -144,7 +154,11 @@ static rlx_status run_on(tool_model *model, const char *device_name, tool_inputs
         status = rlx_exec_run_steps(exec, 0, after, user);
         tool_release_interrupts();
     }
-    if (user->status != RLX_OK) status = tool_error(user->status, "no memory to keep a step");
+    if (user->status == RLX_OUT_OF_MEMORY) {
+        status = tool_error(user->status, "no memory to keep a step");
+    } else if (user->status != RLX_OK) {
+        status = user->status;
+    }
     rlx_exec_destroy(exec);
     rlx_program_release(program);
     rlx_device_release(device);
@@ -188,15 +202,6 @@ static int report(const recorder *self, const tool_common *common) {
     return self->differs ? TOOL_DIFFERS : TOOL_OK;
 }
 
-/* The reference may be compiled with other passes; "all" leaves out every one of them. */
-static bool reference_passes(const tool_list *passes, rlx_compile_options *options) {
-    if (passes->count == 1 && strcmp(passes->items[0], "all") == 0) {
-        options->disabled_passes |= (UINT64_C(1) << rlx_pass_count()) - 1;
-        return true;
-    }
-    return tool_disable("diff", passes, options);
-}
-
 /* First the reference, whose results are kept, then the device, compared step by step. */
 static rlx_status run_both(tool_model *model, const char *reference, tool_inputs *inputs,
                            const rlx_compile_options *reference_options, recorder *self) {
@@ -224,6 +229,7 @@ int rlx_cmd_diff(int argc, char **argv) {
         {"--rtol", TOOL_TEXT, &relative, "X", "relative tolerance; 1e-4"},
         {"--atol", TOOL_TEXT, &absolute, "X", "absolute tolerance; 1e-5"},
         {"--ref-disable", TOOL_MANY, &without, "PASS", "compile the reference without it; all"},
+        {"--each", TOOL_FLAG, &self.is_each, NULL, "judge each step on the reference's inputs"},
         TOOL_COMMON_OPTIONS(common)};
     const tool_usage usage = {"diff",
                               "FILE --ref NAME --device NAME [OPTIONS]",
@@ -243,7 +249,7 @@ int rlx_cmd_diff(int argc, char **argv) {
     if (!tool_inputs_check("diff", &inputs)) return TOOL_USAGE;
     if (!tool_model_begin("diff", &model, &code)) return code;
     rlx_compile_options reference_options = model.options;
-    if (!reference_passes(&without, &reference_options)) return TOOL_USAGE;
+    if (!tool_disable("diff", &without, &reference_options)) return TOOL_USAGE;
     if (without.count != 0 && tool_is_program(model.path)) {
         fputs("rlx diff: --ref-disable comes too late for a compiled program\n", stderr);
         return TOOL_USAGE;

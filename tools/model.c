@@ -77,6 +77,10 @@ bool tool_bindings(const char *verb, const tool_list *list, rlx_binding *out_bin
 bool tool_disable(const char *verb, const tool_list *passes, rlx_compile_options *options) {
     for (uint32_t i = 0; i < passes->count; i++) {
         uint32_t pass = 0;
+        if (strcmp(passes->items[i], "all") == 0) {
+            options->disabled_passes |= (UINT64_C(1) << rlx_pass_count()) - 1;
+            continue;
+        }
         while (pass < rlx_pass_count() && strcmp(rlx_pass_name(pass), passes->items[i]) != 0)
             pass++;
         if (pass == rlx_pass_count()) {

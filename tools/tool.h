@@ -131,7 +131,7 @@ typedef struct tool_model {
          "the size of a symbolic dim; again for more"},                                           \
         {"--given", TOOL_MANY, &(model).givens, "NAME=F.npy",                                     \
          "the value of an input that decides shapes (ONNX)"},                                     \
-        {"--disable", TOOL_MANY, &(model).disabled, "PASS", "leave out a pass of the compiler"},  \
+        {"--disable", TOOL_MANY, &(model).disabled, "PASS", "leave out a pass, or all"},          \
         {"--search-ms", TOOL_NUMBER, &(model).search_ms, "MS", "search for a smaller placement"}, \
         {"--without-reuse", TOOL_FLAG, &(model).without_reuse, NULL,                              \
          "give every value memory of its own"},                                                   \
