@@ -200,7 +200,7 @@ static int run_model(run_command *command) {
 static int run_rank(void *user, const rlx_rank *who) {
     run_command *command = user;
     command->who = *who;
-    tool_model_rank(&command->model, who);
+    tool_model_rank(&command->model, who, command->common.verbose);
     return run_model(command);
 }
 

@@ -16,7 +16,7 @@ const char *tool_rank_path(const char *path, const rlx_rank *who) {
     return copy;
 }
 
-void tool_model_rank(tool_model *model, const rlx_rank *who) {
+void tool_model_rank(tool_model *model, const rlx_rank *who, bool is_verbose) {
     rlx_device_info info;
     model->options.rank = who->rank;
     model->options.rank_count = who->rank_count;
@@ -24,10 +24,14 @@ void tool_model_rank(tool_model *model, const rlx_rank *who) {
     if (!tool_is_program(model->path) && tool_is_program(tool_rank_path(model->path, who))) {
         model->path = tool_rank_path(model->path, who);
     }
+    /* Ranks of this host share its processors. */
     if (model->threads == 0 && rlx_device_at(0, &info) == RLX_OK) {
-        model->threads = info.threads / who->rank_count;
+        model->threads = info.threads / (who->host_count != 0 ? who->host_count : who->rank_count);
         if (model->threads == 0) model->threads = 1;
     }
+    if (!is_verbose) return;
+    fprintf(stderr, "rlx: rank %u of %u, %" PRIu64 " CPU threads\n", who->rank, who->rank_count,
+            model->threads);
 }
 
 int tool_run_ranks(const char *verb, uint64_t ranks, launch_body body, void *user) {

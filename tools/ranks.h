@@ -14,7 +14,7 @@ int tool_run_ranks(const char *verb, uint64_t ranks, launch_body body, void *use
 
 /* Makes `model` the one of this rank: its compile options, its part of the processors where nothing
  * was asked for, and PATH.RANK where that is a program that `rlx compile --ranks` wrote. */
-void tool_model_rank(tool_model *model, const rlx_rank *who);
+void tool_model_rank(tool_model *model, const rlx_rank *who, bool is_verbose);
 
 /* "PATH.RANK"; lives as long as the process. PATH itself where there is one rank, or no path. */
 const char *tool_rank_path(const char *path, const rlx_rank *who);

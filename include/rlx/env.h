@@ -27,8 +27,9 @@ typedef enum rlx_launcher {
 typedef struct rlx_rank {
     rlx_launcher launcher;
     uint32_t rank, rank_count;
-    int socket;      /* to rank 0 (of rank 0: to all others); -1: none */
-    const char *mpi; /* whose launcher it was: "openmpi", "mpich"; NULL: not known, or none */
+    int socket;          /* to rank 0 (of rank 0: to all others); -1: none */
+    const char *mpi;     /* whose launcher it was: "openmpi", "mpich"; NULL: not known, or none */
+    uint32_t host_count; /* ranks on this host, this one included; 0: the launcher does not say */
 } rlx_rank;
 
 /* Who a launcher made me: RLX_RANK, RLX_RANK_COUNT and RLX_RANK_SOCKET of `rlx launch`; else what

@@ -72,9 +72,20 @@ static void a_group_of_version_1_limits(void **state) {
     assert_int_equal(free_bytes(), 4000);
 }
 
-static const char *const variables[] = {
-    "RLX_RANK", "RLX_RANK_COUNT", "RLX_RANK_SOCKET", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-    "PMI_RANK", "PMI_SIZE",       "PMIX_RANK",       "SLURM_PROCID",         "SLURM_NTASKS"};
+static const char *const variables[] = {"RLX_RANK",
+                                        "RLX_RANK_COUNT",
+                                        "RLX_RANK_SOCKET",
+                                        "OMPI_COMM_WORLD_RANK",
+                                        "OMPI_COMM_WORLD_SIZE",
+                                        "PMI_RANK",
+                                        "PMI_SIZE",
+                                        "PMIX_RANK",
+                                        "SLURM_PROCID",
+                                        "SLURM_NTASKS",
+                                        "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                        "MPI_LOCALNRANKS",
+                                        "SLURM_NODEID",
+                                        "SLURM_STEP_TASKS_PER_NODE"};
 
 static void forget_variables(void) {
     for (size_t i = 0; i < sizeof variables / sizeof *variables; ++i)
@@ -115,6 +126,45 @@ static void launchers_tell_the_rank(void **state) {
     forget_variables();
 }
 
+static uint32_t host_count(void) {
+    rlx_rank who;
+    assert_ok(rlx_env_rank(&who));
+    return who.host_count;
+}
+
+static void launchers_tell_how_many_ranks_a_host_has(void **state) {
+    rlx_rank who;
+    (void)state;
+    forget_variables();
+    assert_int_equal(host_count(), 1);
+    setenv("SLURM_PROCID", "9", 1);
+    setenv("SLURM_NTASKS", "10", 1);
+    assert_int_equal(host_count(), 0);
+    setenv("SLURM_STEP_TASKS_PER_NODE", "4(x2),2", 1);
+    for (char node = '0'; node <= '3'; ++node) {
+        static const uint32_t expected[] = {4, 4, 2, 0};
+        setenv("SLURM_NODEID", (char[]){node, '\0'}, 1);
+        assert_int_equal(host_count(), expected[node - '0']);
+    }
+    setenv("SLURM_STEP_TASKS_PER_NODE", "4(x", 1);
+    assert_int_equal(host_count(), 0);
+    setenv("PMI_RANK", "2", 1);
+    setenv("PMI_SIZE", "4", 1);
+    assert_int_equal(host_count(), 0);
+    setenv("MPI_LOCALNRANKS", "2", 1);
+    assert_int_equal(host_count(), 2);
+    setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3", 1);
+    assert_int_equal(host_count(), 3);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "5", 1);
+    assert_status(RLX_INVALID_ARGUMENT, rlx_env_rank(&who));
+    setenv("RLX_RANK", "5", 1);
+    setenv("RLX_RANK_COUNT", "6", 1);
+    assert_int_equal(host_count(), 6);
+    forget_variables();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_files_nothing_limits, make_folder, remove_folder),
@@ -123,6 +173,7 @@ int main(void) {
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_group_of_version_1_limits, make_folder, remove_folder),
         cmocka_unit_test(launchers_tell_the_rank),
+        cmocka_unit_test(launchers_tell_how_many_ranks_a_host_has),
     };
     return cmocka_run_group_tests_name("memory_limit", tests, NULL, NULL);
 }

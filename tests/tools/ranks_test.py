@@ -58,14 +58,14 @@ class Ranks(tool.ToolTest):
         self.rlx("run", self.write("m.rlx", MLP), "--ranks", "2", "--device", "vulkan:0", code=3,
                  says=["several ranks keep state and scratch in their heap", "'vulkan:0' has its own"])
 
-    def mpirun(self, kind, *arguments):
-        """Runs the command as two ranks of an MPI; None where it is not installed."""
+    def mpirun(self, kind, *arguments, before=()):
+        """Runs the command as two ranks of an MPI; skips the test where it is not installed."""
         launcher = shutil.which("mpirun." + kind)
         plugin = os.path.join(os.path.dirname(os.path.realpath(tool.RLX)), f"librlx_mpi_{kind}.so")
         if launcher is None or not os.path.exists(plugin):
             self.skipTest("no " + kind)
         extra = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"] if kind == "openmpi" else []
-        return subprocess.run([launcher, *extra, "-n", "2", tool.RLX, *arguments], cwd=self.path("."),
+        return subprocess.run([launcher, *extra, "-n", "2", *before, tool.RLX, *arguments], cwd=self.path("."),
                               capture_output=True, text=True, timeout=60)
 
     def check_mpi(self, kind):
@@ -76,6 +76,20 @@ class Ranks(tool.ToolTest):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.count("y : f32[2, 8]"), 1)
             self.assertEqual(self.outputs("one"), self.outputs("many"))
+
+    def check_threads(self, kind, variable):
+        """Ranks share the processors with those of their host, not with all."""
+        model = self.write("m.rlx", MLP)
+        threads = json.loads(self.rlx("devices", "--json").splitlines()[0])["threads"]
+        done = self.mpirun(kind, "run", model, "-v", before=["env", f"{variable}=1"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"rank 1 of 2, {threads} CPU threads", done.stderr)
+
+    def test_ranks_of_open_mpi_share_the_processors_of_their_host(self):
+        self.check_threads("openmpi", "OMPI_COMM_WORLD_LOCAL_SIZE")
+
+    def test_ranks_of_mpich_share_the_processors_of_their_host(self):
+        self.check_threads("mpich", "MPI_LOCALNRANKS")
 
     def test_open_mpi_starts_ranks(self):
         self.check_mpi("openmpi")

@@ -29,6 +29,7 @@ rlx_status rlx_ranks_create(uint32_t rank_count, rlx_rank *out_ranks) {
         out_ranks[i] = (rlx_rank){.launcher = RLX_LAUNCHER_RLX,
                                   .rank = i,
                                   .rank_count = rank_count,
+                                  .host_count = rank_count,
                                   .socket = pair[i != 0]};
     }
     if (rank_count == 1) close(pair[1]);
