@@ -99,8 +99,23 @@ rlx_status rlx_wait_until_timeout(const rlx_transport *base, uint64_t offset, ui
                     base->rank, offset, seen, base->timeout_ns / 1000000);
 }
 
-rlx_status rlx_split_count(const rlx_split_row *rows, uint32_t row_count, uint32_t group_count,
-                           uint32_t colour, uint32_t *out_group, uint32_t *out_members) {
+void rlx_endpoint_begin(rlx_transport *out_base, const rlx_transport *like, uint32_t group,
+                        uint32_t count) {
+    *out_base = *like;
+    out_base->rank_count = count;
+    out_base->is_sub_group = group != 0;
+    out_base->blocks = NULL;
+    out_base->block_count = out_base->block_capacity = 0;
+}
+
+/* What each rank brings to a split, as four i32. */
+typedef struct split_row {
+    int32_t colour, key, groups_used, pad;
+} split_row;
+
+/* How many ranks have my colour, and the first group that is free on all ranks. */
+static rlx_status count_members(const split_row *rows, uint32_t row_count, uint32_t group_count,
+                                uint32_t colour, uint32_t *out_group, uint32_t *out_members) {
     uint32_t members = 0, used = 0, group = 1;
     for (uint32_t i = 0; i < row_count; ++i) {
         members += (uint32_t)rows[i].colour == colour;
@@ -116,7 +131,8 @@ rlx_status rlx_split_count(const rlx_split_row *rows, uint32_t row_count, uint32
     return RLX_OK;
 }
 
-uint32_t rlx_split_place(const rlx_split_row *rows, uint32_t row_count, uint32_t index) {
+/* The place of row `index` among those of its colour, in the order of (key, old rank). */
+static uint32_t place_of(const split_row *rows, uint32_t row_count, uint32_t index) {
     uint32_t place = 0;
     for (uint32_t j = 0; j < row_count; ++j) {
         uint32_t a = (uint32_t)rows[j].key, b = (uint32_t)rows[index].key;
@@ -126,11 +142,63 @@ uint32_t rlx_split_place(const rlx_split_row *rows, uint32_t row_count, uint32_t
     return place;
 }
 
-rlx_status rlx_give_up(rlx_transport *base, rlx_status cause) {
+/* Tells the others that this rank cannot do its part, and keeps the reason. */
+static rlx_status give_up(rlx_transport *base, rlx_status cause) {
     const rlx_collective_call poison = {.kind = RLX_CALL_POISON, .root = (uint32_t)cause};
     rlx_error_record record;
     rlx_error_save(&record);
     (void)!base->ops->run(base, &poison);
     rlx_error_restore(&record);
     return cause;
+}
+
+static rlx_status make_group(rlx_transport *base, const rlx_split_steps *steps,
+                             const split_row *rows, uint32_t group_count, uint32_t colour,
+                             uint32_t *out_group, rlx_transport **out_made) {
+    uint32_t count = 0, n = base->rank_count;
+    RLX_TRY(count_members(rows, n, group_count, colour, out_group, &count));
+    if (colour == RLX_COLOUR_NONE) return RLX_OK;
+    RLX_TRY(steps->make(base, *out_group, count, out_made));
+    for (uint32_t i = 0; i < n; ++i) {
+        if ((uint32_t)rows[i].colour != colour) continue;
+        steps->set_member(*out_made, place_of(rows, n, i), base, i);
+    }
+    if (steps->clear != NULL) steps->clear(*out_made);
+    return RLX_OK;
+}
+
+static rlx_status gather_and_make(rlx_transport *base, const rlx_split_steps *steps,
+                                  const split_row *mine, split_row *rows, uint32_t group_count,
+                                  uint32_t *out_group, rlx_transport **out_made) {
+    rlx_status status;
+    RLX_TRY(rlx_all_gather(base, mine, rows, sizeof *mine / sizeof(int32_t), RLX_DTYPE_I32));
+    status =
+        make_group(base, steps, rows, group_count, (uint32_t)mine->colour, out_group, out_made);
+    return status == RLX_OUT_OF_MEMORY ? give_up(base, status) : status;
+}
+
+rlx_status rlx_split(rlx_transport *base, const rlx_split_steps *steps, uint32_t group_count,
+                     uint32_t *groups_used, uint32_t colour, uint32_t key,
+                     rlx_transport **out_transport) {
+    static const rlx_collective_call meet = {.kind = RLX_CALL_SPLIT};
+    const split_row mine = {
+        .colour = (int32_t)colour, .key = (int32_t)key, .groups_used = (int32_t)*groups_used};
+    rlx_transport *made = NULL;
+    split_row *rows = NULL;
+    uint32_t group = 0;
+    rlx_status status =
+        rlx_alloc_array(&base->allocator, base->rank_count, sizeof *rows, (void **)&rows);
+    if (status != RLX_OK) return give_up(base, status);
+    status = gather_and_make(base, steps, &mine, rows, group_count, &group, &made);
+    rlx_free(&base->allocator, rows);
+    RLX_TRY(status);
+    status = base->ops->run(base, &meet); /* everybody has made its part */
+    if (made == NULL) return status;
+    if (status != RLX_OK) {
+        steps->release(made);
+        return status;
+    }
+    *groups_used |= UINT32_C(1) << group;
+    *out_transport = made;
+    return RLX_OK;
 }

@@ -68,17 +68,27 @@ static inline bool rlx_word_is_in(rlx_word_range range, uint64_t word) {
 RLX_WARN_UNUSED rlx_status rlx_wait_until_timeout(const rlx_transport *base, uint64_t offset,
                                                   uint64_t seen);
 
-/* What each rank brings to a split, as four i32. */
-typedef struct rlx_split_row {
-    int32_t colour, key, groups_used, pad;
-} rlx_split_row;
-/* How many ranks have my colour, and the first group that is free on all ranks. RLX_BUSY: none. */
-RLX_WARN_UNUSED rlx_status rlx_split_count(const rlx_split_row *rows, uint32_t row_count,
-                                           uint32_t group_count, uint32_t colour,
-                                           uint32_t *out_group, uint32_t *out_members);
-/* The place of row `index` among those of its colour, in the order of (key, old rank). */
-uint32_t rlx_split_place(const rlx_split_row *rows, uint32_t row_count, uint32_t index);
-/* Tells the others that this rank cannot do its part, and keeps the reason. */
-rlx_status rlx_give_up(rlx_transport *base, rlx_status cause);
+/* The base of an endpoint of `count` members; `like` says ops, allocator, timeout and heap. */
+void rlx_endpoint_begin(rlx_transport *out_base, const rlx_transport *like, uint32_t group,
+                        uint32_t count);
+
+/* How a transport makes the endpoint of a sub-group. */
+typedef struct rlx_split_steps {
+    /* An endpoint of `count` members of the group; their list is still to be filled in. */
+    rlx_status (*make)(rlx_transport *parent, uint32_t group, uint32_t count,
+                       rlx_transport **out_made);
+    /* Member `index` is who has `parent_index` in the parent. */
+    void (*set_member)(rlx_transport *made, uint32_t index, const rlx_transport *parent,
+                       uint32_t parent_index);
+    /* Before the others use it; optional. */
+    void (*clear)(rlx_transport *made);
+    void (*release)(rlx_transport *made);
+} rlx_split_steps;
+/* The split of a transport: who has the same colour becomes a group, in the order of (key, old
+ * rank). `groups_used` has a bit per group of this rank; of `group_count` the first that is free on
+ * all ranks is taken. RLX_BUSY on all ranks: none is. */
+RLX_WARN_UNUSED rlx_status rlx_split(rlx_transport *base, const rlx_split_steps *steps,
+                                     uint32_t group_count, uint32_t *groups_used, uint32_t colour,
+                                     uint32_t key, rlx_transport **out_transport);
 
 #endif

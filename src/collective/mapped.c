@@ -99,13 +99,7 @@ static rlx_status make_endpoint(const rlx_transport *like, rlx_mapped_world *wor
     rlx_mapped *self = NULL;
     rlx_status status;
     RLX_TRY(rlx_alloc_zero(&like->allocator, sizeof *self, (void **)&self));
-    self->base = *like;
-    self->base.rank_count = count;
-    self->base.heap_bytes = world->layout.heap_bytes;
-    self->base.heap = heap_of(world, world->rank);
-    self->base.is_sub_group = group != 0;
-    self->base.blocks = NULL;
-    self->base.block_count = self->base.block_capacity = 0;
+    rlx_endpoint_begin(&self->base, like, group, count);
     self->world = world;
     self->group = group;
     self->folds = rlx_fold_best();
@@ -133,7 +127,9 @@ rlx_status rlx_mapped_create(const rlx_transport_ops *ops, const rlx_allocator *
     const rlx_transport like = {.ops = ops,
                                 .allocator =
                                     allocator != NULL ? *allocator : *rlx_default_allocator(),
-                                .timeout_ns = options->timeout_ns};
+                                .timeout_ns = options->timeout_ns,
+                                .heap_bytes = world->layout.heap_bytes,
+                                .heap = heap_of(world, world->rank)};
     rlx_mapped *self = NULL;
     rlx_status status = make_endpoint(&like, world, 0, world->layout.rank_count, &self);
     if (status != RLX_OK) {
@@ -244,66 +240,36 @@ rlx_status rlx_mapped_atomic(rlx_transport *base, rlx_symmetric_buffer where,
     return RLX_OK;
 }
 
-/* Members in the order of (key, old rank). */
-static void fill_members(rlx_mapped *made, const rlx_mapped *parent, const rlx_split_row *rows,
-                         uint32_t colour) {
-    uint32_t count = parent->base.rank_count;
-    for (uint32_t i = 0; i < count; ++i) {
-        if ((uint32_t)rows[i].colour != colour) continue;
-        set_member(made, rlx_split_place(rows, count, i), parent->members[i]);
-    }
-}
-
-static rlx_status gather_rows(rlx_mapped *self, uint32_t colour, uint32_t key,
-                              rlx_split_row *rows) {
-    const rlx_split_row mine = {.colour = (int32_t)colour,
-                                .key = (int32_t)key,
-                                .groups_used = (int32_t)self->world->groups_used};
-    return rlx_all_gather(&self->base, &mine, rows, sizeof mine / sizeof(int32_t), RLX_DTYPE_I32);
-}
-
-static rlx_status make_group(rlx_mapped *self, const rlx_split_row *rows, uint32_t colour,
-                             rlx_mapped **out_made) {
-    uint32_t group = 0, count = 0;
-    RLX_TRY(rlx_split_count(rows, self->base.rank_count, self->world->layout.group_count, colour,
-                            &group, &count));
-    if (colour == RLX_COLOUR_NONE) return RLX_OK;
-    RLX_TRY(make_endpoint(&self->base, self->world, group, count, out_made));
-    fill_members(*out_made, self, rows, colour);
+static rlx_status make_group(rlx_transport *parent, uint32_t group, uint32_t count,
+                             rlx_transport **out_made) {
+    rlx_mapped *made = NULL;
+    RLX_TRY(make_endpoint(parent, ((rlx_mapped *)parent)->world, group, count, &made));
+    *out_made = &made->base;
     return RLX_OK;
 }
 
+static void take_member(rlx_transport *made, uint32_t index, const rlx_transport *parent,
+                        uint32_t parent_index) {
+    set_member((rlx_mapped *)made, index, ((const rlx_mapped *)parent)->members[parent_index]);
+}
+
 /* A group starts from zero, also where another one was before. */
-static void clear_area(rlx_area *area) {
+static void clear_area(rlx_transport *made) {
+    rlx_area *area = ((rlx_mapped *)made)->areas[made->rank];
     atomic_store(&area->slots[0].word, 0);
     atomic_store(&area->slots[1].word, 0);
     atomic_store(&area->done, 0);
     atomic_store(&area->chunks, 0);
 }
 
+static void release_group(rlx_transport *made) {
+    release_endpoint((rlx_mapped *)made);
+}
+
 rlx_status rlx_mapped_split(rlx_transport *base, uint32_t colour, uint32_t key,
                             rlx_transport **out_transport) {
-    static const rlx_collective_call meet = {.kind = RLX_CALL_SPLIT};
-    rlx_mapped *self = (rlx_mapped *)base, *made = NULL;
-    rlx_split_row *rows = NULL;
-    rlx_status status =
-        rlx_alloc_array(&base->allocator, base->rank_count, sizeof *rows, (void **)&rows);
-    if (status != RLX_OK) return rlx_give_up(base, status);
-    status = gather_rows(self, colour, key, rows);
-    if (status == RLX_OK) {
-        status = make_group(self, rows, colour, &made);
-        if (status == RLX_OUT_OF_MEMORY) rlx_give_up(base, status);
-    }
-    rlx_free(&base->allocator, rows);
-    if (status != RLX_OK) return status;
-    if (made != NULL) clear_area(made->areas[made->base.rank]);
-    status = base->ops->run(base, &meet); /* all areas are clear */
-    if (status != RLX_OK) {
-        if (made != NULL) release_endpoint(made);
-        return status;
-    }
-    if (made == NULL) return RLX_OK;
-    self->world->groups_used |= UINT32_C(1) << made->group;
-    *out_transport = &made->base;
-    return RLX_OK;
+    static const rlx_split_steps steps = {make_group, take_member, clear_area, release_group};
+    rlx_mapped_world *world = ((rlx_mapped *)base)->world;
+    return rlx_split(base, &steps, world->layout.group_count, &world->groups_used, colour, key,
+                     out_transport);
 }

@@ -85,13 +85,7 @@ static rlx_status make_endpoint(const rlx_transport *like, rlx_net_world *world,
     rlx_net *self = NULL;
     rlx_status status;
     RLX_TRY(rlx_alloc_zero(&like->allocator, sizeof *self, (void **)&self));
-    self->base = *like;
-    self->base.rank_count = count;
-    self->base.heap_bytes = world->heap_bytes;
-    self->base.heap = world->heap;
-    self->base.is_sub_group = group != 0;
-    self->base.blocks = NULL;
-    self->base.block_count = self->base.block_capacity = 0;
+    rlx_endpoint_begin(&self->base, like, group, count);
     self->world = world;
     self->group = group;
     self->folds = rlx_fold_best();
@@ -109,9 +103,10 @@ static void set_member(rlx_net *self, uint32_t index, uint32_t rank) {
     if (rank == self->world->rank) self->base.rank = index;
 }
 
-static rlx_status make_all(const rlx_transport *like, rlx_net_world *world, rlx_net **out_self) {
+static rlx_status make_all(rlx_transport like, rlx_net_world *world, rlx_net **out_self) {
     RLX_TRY(fill_world(world));
-    RLX_TRY(make_endpoint(like, world, 0, world->rank_count, out_self));
+    like.heap = world->heap;
+    RLX_TRY(make_endpoint(&like, world, 0, world->rank_count, out_self));
     for (uint32_t i = 0; i < world->rank_count; ++i)
         set_member(*out_self, i, i);
     return rlx_net_listen(world);
@@ -125,7 +120,8 @@ rlx_status rlx_net_create(const rlx_transport_ops *ops, const rlx_allocator *all
     const rlx_transport like = {.ops = ops,
                                 .allocator =
                                     allocator != NULL ? *allocator : *rlx_default_allocator(),
-                                .timeout_ns = options->timeout_ns};
+                                .timeout_ns = options->timeout_ns,
+                                .heap_bytes = heap_bytes};
     rlx_net_world *world = NULL;
     rlx_net *self = NULL;
     rlx_status status;
@@ -140,7 +136,7 @@ rlx_status rlx_net_create(const rlx_transport_ops *ops, const rlx_allocator *all
     world->tag_base = RLX_NET_TAGS + transport_number % (bases - 1) * RLX_NET_TAGS;
     world->shares_processors = shares_processors;
     world->heap_bytes = heap_bytes;
-    status = make_all(&like, world, &self);
+    status = make_all(like, world, &self);
     if (status != RLX_OK) {
         rlx_net_leave(world);
         if (self != NULL) release_endpoint(self);
@@ -174,48 +170,27 @@ rlx_status rlx_net_check(rlx_transport *base) {
     return rlx_net_progress(((rlx_net *)base)->world);
 }
 
-static rlx_status gather_rows(rlx_net *self, uint32_t colour, uint32_t key, rlx_split_row *rows) {
-    const rlx_split_row mine = {.colour = (int32_t)colour,
-                                .key = (int32_t)key,
-                                .groups_used = (int32_t)self->world->groups_used};
-    return rlx_all_gather(&self->base, &mine, rows, sizeof mine / sizeof(int32_t), RLX_DTYPE_I32);
+static rlx_status make_group(rlx_transport *parent, uint32_t group, uint32_t count,
+                             rlx_transport **out_made) {
+    rlx_net *made = NULL;
+    RLX_TRY(make_endpoint(parent, ((rlx_net *)parent)->world, group, count, &made));
+    *out_made = &made->base;
+    return RLX_OK;
 }
 
-static rlx_status make_group(rlx_net *self, const rlx_split_row *rows, uint32_t colour,
-                             rlx_net **out_made) {
-    uint32_t group = 0, count = 0, n = self->base.rank_count;
-    RLX_TRY(rlx_split_count(rows, n, self->world->group_count, colour, &group, &count));
-    if (colour == RLX_COLOUR_NONE) return RLX_OK;
-    RLX_TRY(make_endpoint(&self->base, self->world, group, count, out_made));
-    for (uint32_t i = 0; i < n; ++i) {
-        if ((uint32_t)rows[i].colour != colour) continue;
-        set_member(*out_made, rlx_split_place(rows, n, i), self->members[i]);
-    }
-    return RLX_OK;
+static void take_member(rlx_transport *made, uint32_t index, const rlx_transport *parent,
+                        uint32_t parent_index) {
+    set_member((rlx_net *)made, index, ((const rlx_net *)parent)->members[parent_index]);
+}
+
+static void release_group(rlx_transport *made) {
+    release_endpoint((rlx_net *)made);
 }
 
 rlx_status rlx_net_split(rlx_transport *base, uint32_t colour, uint32_t key,
                          rlx_transport **out_transport) {
-    static const rlx_collective_call meet = {.kind = RLX_CALL_SPLIT};
-    rlx_net *self = (rlx_net *)base, *made = NULL;
-    rlx_split_row *rows = NULL;
-    rlx_status status =
-        rlx_alloc_array(&base->allocator, base->rank_count, sizeof *rows, (void **)&rows);
-    if (status != RLX_OK) return rlx_give_up(base, status);
-    status = gather_rows(self, colour, key, rows);
-    if (status == RLX_OK) {
-        status = make_group(self, rows, colour, &made);
-        if (status == RLX_OUT_OF_MEMORY) rlx_give_up(base, status);
-    }
-    rlx_free(&base->allocator, rows);
-    if (status != RLX_OK) return status;
-    status = base->ops->run(base, &meet); /* everybody has made its part */
-    if (status != RLX_OK) {
-        if (made != NULL) release_endpoint(made);
-        return status;
-    }
-    if (made == NULL) return RLX_OK;
-    self->world->groups_used |= UINT32_C(1) << made->group;
-    *out_transport = &made->base;
-    return RLX_OK;
+    static const rlx_split_steps steps = {make_group, take_member, NULL, release_group};
+    rlx_net_world *world = ((rlx_net *)base)->world;
+    return rlx_split(base, &steps, world->group_count, &world->groups_used, colour, key,
+                     out_transport);
 }
