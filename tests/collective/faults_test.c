@@ -29,12 +29,13 @@ typedef struct board {
     outcome outcomes[RANKS_MOST];
 } board;
 
-/* Collectives of every kind, size and place without end; returns when one fails. */
-static rlx_status work(rlx_transport *transport, _Atomic uint32_t *rounds, float *room) {
+/* Collectives of every kind, size and place; returns after so many, or when one fails. */
+static rlx_status work(rlx_transport *transport, uint32_t most, _Atomic uint32_t *rounds,
+                       float *room) {
     static const uint64_t counts[] = {2, 256, 20000, 60000};
     uint32_t rank = rlx_transport_rank(transport), n = rlx_transport_rank_count(transport);
     uint8_t *heap = rlx_transport_address(transport, rank);
-    for (uint32_t i = 0;; ++i) {
+    for (uint32_t i = 0; i < most; ++i) {
         bool is_symmetric = i / 24 % 2 != 0;
         rlx_collective_request request = {.kind = (rlx_collective_kind)(i % 6),
                                           .dtype = RLX_DTYPE_F32,
@@ -52,6 +53,7 @@ static rlx_status work(rlx_transport *transport, _Atomic uint32_t *rounds, float
         }
         atomic_fetch_add(rounds, 1);
     }
+    return RLX_OK;
 }
 
 static void note_outcome(rlx_transport *transport, rlx_status status, outcome *out) {
@@ -71,7 +73,8 @@ static _Noreturn void be_rank(rlx_rank *ranks, uint32_t count, uint32_t rank, bo
         rlx_transport_create_shm(NULL, &ranks[rank], HEAP, &options, &transport) != RLX_OK) {
         _exit(9);
     }
-    note_outcome(transport, work(transport, &shared->rounds[rank], room), &shared->outcomes[rank]);
+    note_outcome(transport, work(transport, UINT32_MAX, &shared->rounds[rank], room),
+                 &shared->outcomes[rank]);
     rlx_transport_destroy(transport);
     _exit(0);
 }
@@ -178,6 +181,8 @@ static void a_rank_that_stalls_is_a_timeout(void **state) {
 typedef struct thread_rank {
     rlx_transport *transport;
     uint32_t rounds; /* calls before it ends; 0: works on */
+    float *room;     /* for calls of every kind; NULL: of one */
+    _Atomic uint32_t done;
     bool destroys;
     rlx_status status, again;
     uint32_t named;
@@ -186,7 +191,13 @@ typedef struct thread_rank {
 static void *be_thread(void *user) {
     thread_rank *self = user;
     self->status = RLX_OK;
-    for (uint32_t i = 0; self->status == RLX_OK && (self->rounds == 0 || i < self->rounds); ++i) {
+    if (self->room != NULL) {
+        self->status = work(self->transport, self->rounds != 0 ? self->rounds : UINT32_MAX,
+                            &self->done, self->room);
+    }
+    for (uint32_t i = 0;
+         self->room == NULL && self->status == RLX_OK && (self->rounds == 0 || i < self->rounds);
+         ++i) {
         int32_t one = 1;
         self->status =
             rlx_all_reduce(self->transport, &one, &one, 1, RLX_DTYPE_I32, RLX_REDUCTION_SUM);
@@ -197,6 +208,12 @@ static void *be_thread(void *user) {
     }
     if (self->destroys) rlx_transport_destroy(self->transport);
     return NULL;
+}
+
+static void check_thread(const thread_rank *rank, uint32_t victim) {
+    assert_int_equal(rank->status, RLX_TRANSPORT);
+    assert_int_equal(rank->again, RLX_TRANSPORT);
+    assert_int_equal(rank->named, victim);
 }
 
 static void end_one_thread(bool destroys) {
@@ -214,9 +231,41 @@ static void end_one_thread(bool destroys) {
     for (uint32_t i = 0; i < 3; ++i) {
         if (i != 1 || !destroys) rlx_transport_destroy(endpoints[i]);
         if (i == 1) continue;
-        assert_int_equal(ranks[i].status, RLX_TRANSPORT);
-        assert_int_equal(ranks[i].again, RLX_TRANSPORT);
-        assert_int_equal(ranks[i].named, 1);
+        check_thread(&ranks[i], 1);
+    }
+}
+
+/* One of `count` threads ends after so many calls. */
+static void end_thread_after(uint32_t count, uint32_t victim, uint32_t rounds) {
+    rlx_transport *endpoints[RANKS_MOST];
+    thread_rank ranks[RANKS_MOST];
+    pthread_t threads[RANKS_MOST];
+    assert_ok(rlx_transport_create_local(NULL, count, HEAP, NULL, endpoints));
+    for (uint32_t i = 0; i < count; ++i) {
+        ranks[i] = (thread_rank){
+            .transport = endpoints[i], .room = calloc(1, HEAP), .rounds = i == victim ? rounds : 0};
+        assert_non_null(ranks[i].room);
+        assert_ok(rlx_thread_start(&threads[i], be_thread, &ranks[i]));
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        pthread_join(threads[i], NULL);
+        free(ranks[i].room);
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        rlx_transport_destroy(endpoints[i]);
+        if (i != victim) check_thread(&ranks[i], victim);
+    }
+}
+
+/* A quarter of a second each: often in the full tier only. */
+static void a_thread_may_end_at_any_call(void **state) {
+    rlx_test_random random = rlx_test_seed(12);
+    uint32_t times = kill_count < 100 ? 2 : kill_count;
+    (void)state;
+    for (uint32_t i = 0; i < times; ++i) {
+        uint32_t count = 2 + i % (RANKS_MOST - 1);
+        uint32_t victim = (uint32_t)rlx_test_below(&random, count);
+        end_thread_after(count, victim, 1 + (uint32_t)rlx_test_below(&random, 400));
     }
 }
 
@@ -373,6 +422,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(survivors_do_not_wait_for_the_deadline),
         cmocka_unit_test(a_rank_that_stalls_is_a_timeout),
         cmocka_unit_test(a_thread_that_ends_is_named),
+        cmocka_unit_test(a_thread_may_end_at_any_call),
         cmocka_unit_test(a_rank_that_leaves_is_named),
         cmocka_unit_test(a_rank_may_go_on_in_another_thread),
         cmocka_unit_test(a_thread_that_does_not_come_is_a_timeout),

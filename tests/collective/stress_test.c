@@ -31,12 +31,13 @@ static void delay(rlx_test_random *random) {
 }
 
 static void collectives_back_to_back(transport_view *view) {
+    static const rlx_dtype dtypes[] = {RLX_DTYPE_BF16, RLX_DTYPE_I32, RLX_DTYPE_F32};
     rlx_test_random shared = rlx_test_seed(crew_seed), own = rlx_test_seed(crew_seed + view->rank);
     for (uint64_t i = 0; i < round_count; ++i) {
         rlx_collective_request request = {
             .kind = (rlx_collective_kind)rlx_test_below(&shared, RLX_COLLECTIVE_KIND_COUNT),
             .reduction = (rlx_reduction)rlx_test_below(&shared, RLX_REDUCTION_COUNT),
-            .dtype = (rlx_test_below(&shared, 2) != 0) ? RLX_DTYPE_BF16 : RLX_DTYPE_I32,
+            .dtype = dtypes[rlx_test_below(&shared, 3)],
             .root = (uint32_t)rlx_test_below(&shared, view->count)};
         transport_place place = (transport_place)rlx_test_below(&shared, TRANSPORT_PLACES);
         bool starts = rlx_test_below(&shared, 4) == 0;
