@@ -39,6 +39,30 @@ static void forget(rlx_lowered *lowered) {
     if (lowered->scratch != NULL) rlx_scratch_reset(lowered->scratch);
 }
 
+/* Every part of every concat lies side by side in the whole: kernels write it as they would write
+ * memory of its own. */
+static bool has_whole_parts(const rlx_graph *graph) {
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const rlx_node *node = &graph->nodes.items[n];
+        if (node->is_dead || node->op != RLX_OP_CONCAT) continue;
+        const rlx_shape *shape = &graph->values.items[node->outputs[0]].type.shape;
+        int64_t axis = ((const rlx_axis_attrs *)node->attrs)->axis;
+        if (axis < 0) axis += shape->rank;
+        for (int64_t i = 0; i < axis; i++) {
+            if (shape->dims[i] != 1) return false;
+        }
+    }
+    return true;
+}
+
+/* A lower bound, or the same without copies of concats. */
+static bool is_better(const rlx_lowered *tried, const rlx_lowered *best) {
+    if (best->graph == NULL || tried->lower_bound != best->lower_bound) {
+        return best->graph == NULL || tried->lower_bound < best->lower_bound;
+    }
+    return tried->concat_in_place && !best->concat_in_place && has_whole_parts(tried->graph);
+}
+
 /* Tries the node orders, each with and without concat in place, and keeps the lowest bound. The
  * best so far is in one of the two memories, the next try in the other. */
 static rlx_status lower_best(rlx_pass_context *context, rlx_scratch memories[2],
@@ -57,9 +81,9 @@ static rlx_status lower_best(rlx_pass_context *context, rlx_scratch memories[2],
             rlx_scratch *memory = &memories[best.scratch == &memories[0]];
             status = lower_once(context, order, count, in_place == 1, memory, &tried);
             if (status != RLX_OK) break;
-            bool is_better = best.graph == NULL || tried.lower_bound < best.lower_bound;
-            forget(is_better ? &best : &tried);
-            if (is_better) best = tried;
+            bool is_kept = is_better(&tried, &best);
+            forget(is_kept ? &best : &tried);
+            if (is_kept) best = tried;
         }
     }
     if (status != RLX_OK) {

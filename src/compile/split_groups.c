@@ -3,7 +3,7 @@
  * [M / g][C / g] times [C / g][pixels]. Groups that fill blocks of channels stay a conv, whose
  * kernels have them in blocks; so do depthwise convs. Other narrow groups are merged until they
  * fill blocks: each output multiplies the inputs of its neighbours' groups with zeros, and that is
- * still far less work than a conv without blocks. */
+ * still far less work than a conv without blocks. Bias, residual and activation go along. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
@@ -23,12 +23,11 @@ static bool is_product(const rlx_rewrite *rewrite, rlx_node_id root) {
     const rlx_conv_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
     const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
     const rlx_type *w = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 1));
-    if (attrs->groups < 2 || attrs->activation.op != RLX_OP_NONE || attrs->channel_block != 0 ||
-        !all_are(&attrs->strides, 1) || !all_are(&attrs->pads, 0)) {
+    if (attrs->groups < 2 || attrs->channel_block != 0 || !all_are(&attrs->strides, 1) ||
+        !all_are(&attrs->pads, 0)) {
         return false;
     }
-    if (rlx_rewrite_has_extent(x) || !rlx_dtype_is_float(x->dtype) || x->shape.dims[0] != 1 ||
-        rlx_rewrite_input(rewrite, root, 3) != RLX_NONE) {
+    if (rlx_rewrite_has_extent(x) || !rlx_dtype_is_float(x->dtype) || x->shape.dims[0] != 1) {
         return false;
     }
     for (uint32_t i = 2; i < x->shape.rank; i++) {
@@ -40,29 +39,32 @@ static bool is_product(const rlx_rewrite *rewrite, rlx_node_id root) {
 }
 
 static rlx_status split(rlx_rewrite *rewrite, rlx_node_id root) {
-    rlx_value_id x = rlx_rewrite_input(rewrite, root, 0), w = rlx_rewrite_input(rewrite, root, 1);
-    rlx_value_id bias = rlx_rewrite_input(rewrite, root, 2), operands[2];
+    const rlx_conv_attrs *conv = rlx_rewrite_attrs(rewrite, root);
     const rlx_shape out = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
-    const rlx_shape weight = rlx_rewrite_type(rewrite, w)->shape;
-    int64_t groups = ((const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root))->groups, pixels = 1;
-    const rlx_matmul_attrs product = {0};
+    const rlx_shape weight = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 1))->shape;
+    const rlx_matmul_attrs product = {.activation = conv->activation};
     rlx_reshape_attrs back = {.shape = {.count = out.rank}};
+    int64_t groups = conv->groups, rows = weight.dims[0] / groups, pixels = 1;
     memcpy(back.shape.items, out.dims, out.rank * sizeof *out.dims);
     for (uint32_t i = 2; i < out.rank; i++)
         pixels *= out.dims[i];
-    const int64_t w_dims[3] = {groups, weight.dims[0] / groups, weight.dims[1]};
-    const int64_t x_dims[3] = {groups, weight.dims[1], pixels};
-    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, w, w_dims, 3, &operands[0]));
-    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, x, x_dims, 3, &operands[1]));
-    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_MATMUL, &product, operands, 2, &operands[0]));
-    if (bias == RLX_NONE)
-        return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &back, operands, 1, NULL);
-    int64_t bias_dims[RLX_MAX_RANK] = {1, weight.dims[0]};
-    for (uint32_t i = 2; i < out.rank; i++)
-        bias_dims[i] = 1;
-    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_RESHAPE, &back, operands, 1, &operands[0]));
-    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, bias, bias_dims, out.rank, &operands[1]));
-    return rlx_rewrite_node(rewrite, root, RLX_OP_ADD, NULL, operands, 2, NULL);
+    const int64_t dims[4][3] = {{groups, weight.dims[1], pixels},
+                                {groups, rows, weight.dims[1]},
+                                {groups, rows, 1},
+                                {groups, rows, pixels}};
+    rlx_value_id operands[4] = {RLX_NONE, RLX_NONE, RLX_NONE, RLX_NONE};
+    uint32_t count = 2;
+    for (uint32_t i = 0; i < 4; i++) {
+        rlx_value_id input = rlx_rewrite_input(rewrite, root, i);
+        if (input == RLX_NONE) continue;
+        RLX_TRY(rlx_rewrite_reshaped(rewrite, root, input, dims[i], 3, &operands[i]));
+        if (i >= count) count = i + 1;
+    }
+    rlx_value_id x = operands[0];
+    operands[0] = operands[1], operands[1] = x; /* weights times x */
+    RLX_TRY(
+        rlx_rewrite_insert(rewrite, root, RLX_OP_MATMUL, &product, operands, count, &operands[0]));
+    return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &back, operands, 1, NULL);
 }
 
 /* How many groups together fill blocks of the target, or are all there are; 1: nothing to merge. */

@@ -304,6 +304,33 @@ static void pack_b_panel(const matmul *mm, int64_t base, int64_t n, int64_t colu
     }
 }
 
+/* Whole rows of a tile with a bias, a residual and an activation: what does not change from row to
+ * row is looked up once. */
+static void store_whole(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n,
+                        int64_t rows, const float *c) {
+    const rlx_activation *activation = &mm->activation;
+    const float *bias = mm->bias->data, *residual = mm->residual->data;
+    const bool is_row = mm->bias_n == 0, is_column = mm->residual_n == 0;
+    float *to = (float *)mm->out->data + at->out + m * mm->out_m + n;
+    if (bias != NULL) bias += at->bias + m * mm->bias_m + n * mm->bias_n;
+    if (residual != NULL) residual += at->residual + m * mm->residual_m + n * mm->residual_n;
+    for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS, to += mm->out_m) {
+        vf x = vf_load(c), y = vf_load(c + VF);
+        if (bias != NULL) {
+            x += is_row ? vf_set(*bias) : vf_load(bias);
+            y += is_row ? vf_set(*bias) : vf_load(bias + VF);
+            bias += mm->bias_m;
+        }
+        if (residual != NULL) {
+            x += is_column ? vf_set(*residual) : vf_load(residual);
+            y += is_column ? vf_set(*residual) : vf_load(residual + VF);
+            residual += mm->residual_m;
+        }
+        vf_store(to, vf_activation(activation, x));
+        vf_store(to + VF, vf_activation(activation, y));
+    }
+}
+
 static void store_tile(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n, int64_t rows,
                        const float *c) {
     int64_t count = matmul_least(mm->n - n, MATMUL_COLUMNS);
@@ -313,6 +340,10 @@ static void store_tile(const matmul *mm, const matmul_batch *at, int64_t m, int6
             vf_store(to, vf_load(c));
             vf_store(to + VF, vf_load(c + VF));
         }
+        return;
+    }
+    if (mm->is_simple && mm->alpha == 1 && !mm->gated && count == MATMUL_COLUMNS) {
+        store_whole(mm, at, m, n, rows, c);
         return;
     }
     for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS)
