@@ -145,6 +145,7 @@ static rlx_status read_graph(rlx_onnx_reader *reader, rlx_wire wire, rlx_onnx_gr
 static rlx_status grow(rlx_onnx_reader *reader, const void *items, uint32_t count, uint64_t more,
                        uint64_t item_bytes, void **out_items) {
     void *grown = NULL;
+    if (count != 0 && items == NULL) return RLX_FAIL(RLX_PARSE, "lists of two kinds");
     RLX_TRY(rlx_scratch_array(reader->memory, count + more, item_bytes, &grown));
     if (count != 0) memcpy(grown, items, count * item_bytes);
     *out_items = grown;
@@ -278,6 +279,21 @@ static void guess_type(rlx_onnx_attr *attr) {
                                          : RLX_ONNX_INT;
 }
 
+/* What the type says is there, unless it comes with the call of a function. */
+static rlx_status check_type(const rlx_onnx_attr *attr) {
+    bool has_items = attr->count != 0;
+    if (attr->reference != NULL) return RLX_OK;
+    if ((attr->type == RLX_ONNX_TENSOR && attr->tensor == NULL) ||
+        (attr->type == RLX_ONNX_GRAPH && attr->graph == NULL) ||
+        (attr->type == RLX_ONNX_INTS && has_items && attr->ints == NULL) ||
+        (attr->type == RLX_ONNX_FLOATS && has_items && attr->floats == NULL) ||
+        (attr->type == RLX_ONNX_STRINGS && has_items && attr->strings == NULL)) {
+        return RLX_FAIL(RLX_PARSE, "it has type %u and something else inside",
+                        (unsigned)attr->type);
+    }
+    return RLX_OK;
+}
+
 static rlx_status read_attr(rlx_onnx_reader *reader, rlx_wire wire, rlx_onnx_attr *attr) {
     rlx_wire_field field;
     bool has = false;
@@ -290,7 +306,8 @@ static rlx_status read_attr(rlx_onnx_reader *reader, rlx_wire wire, rlx_onnx_att
     }
     if (attr->s.data == NULL) attr->s.data = "";
     guess_type(attr);
-    return RLX_OK;
+    rlx_status status = check_type(attr);
+    return status == RLX_OK ? RLX_OK : where(reader, status, "attribute", attr->name);
 }
 
 static rlx_status read_node(rlx_onnx_reader *reader, rlx_wire wire, rlx_onnx_node *node) {

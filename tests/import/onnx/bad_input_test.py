@@ -77,7 +77,26 @@ def calls_itself():
     return g.model() + field(8, field(1, "own") + field(2, 1)) + field(25, function)
 
 
+def with_attribute(data):
+    """A max pool with an attribute of these bytes."""
+    g = Graph()
+    g.input("x", "f32", [1, 1, 4, 4])
+    node = field(1, "x") + field(2, "y") + field(3, "pool") + field(4, "MaxPool") + field(5, data)
+    g.nodes.append(node)
+    g.output("y", dims=[1, 1, 2, 2])
+    return g.model()
+
+
+FLOATS = field(7, b"\0\0\0@\0\0\0@")  # two of them, packed
+
 CASES = {
+    "an attribute with lists of two kinds": (
+        with_attribute(field(1, "kernel_shape") + field(8, 2) + field(8, 2) + FLOATS + field(20, 7)),
+        ["'pool'", "'kernel_shape'", "two kinds"]),
+    "an attribute whose type says what is not there": (
+        with_attribute(field(1, "kernel_shape") + FLOATS + field(20, 7)), ["'pool'", "'kernel_shape'", "type 7"]),
+    "a tensor attribute without a tensor": (
+        with_attribute(field(1, "value") + field(20, 4)), ["'pool'", "'value'", "type 4"]),
     "an input has a negative size": (one_node("Relu", [[-3, 2]], [2]), ["x0"]),
     "an input is larger than any memory": (one_node("Relu", [[HUGE, HUGE]], [2]), ["'x0'", "2^63"]),
     "a weight has a negative size": (with_weight(tensor("f32", [-2], [1, 2], "w")), ["tensor", "dim 0 is -2"]),
