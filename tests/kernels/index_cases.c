@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements chosen by an index: neighbours that come from one vector, others, from the end; gathers
+ * along the last axis and gather_elements along any. */
+#include "kernels/families.h"
+
+#include <stdio.h>
+
+static const char *const dtypes[] = {"f32", "i32", "f16", "i64", "u8"};
+
+/* Index i of `count` into an axis of `dim`. */
+static int index_of(uint32_t pattern, uint32_t index, int i, int count, int dim) {
+    switch (pattern) {
+    case 0:
+        return i * dim / count; /* enlarged, or made smaller */
+    case 1:
+        return dim - 1 - i * dim / count;
+    case 2:
+        return -1 - i % dim;
+    default:
+        return (int)kernel_pick(index, 10 + (uint32_t)i, 0, dim - 1);
+    }
+}
+
+static uint32_t write_indices(uint32_t index, int count, int dim, char *text, uint32_t bytes) {
+    uint32_t at = 0;
+    for (int i = 0; i < count; i++) {
+        at += (uint32_t)snprintf(text + at, bytes - at, "%s%d", i == 0 ? "" : ", ",
+                                 index_of(index / 2 % 4, index, i, count, dim));
+    }
+    return at;
+}
+
+static void write_gather(uint32_t index, char *text, uint32_t bytes) {
+    int rows = (int)kernel_pick(index, 0, 14, 40), dim = (int)kernel_pick(index, 1, 1, 50);
+    int count = (int)kernel_pick(index, 2, 1, 100);
+    uint32_t at =
+        (uint32_t)snprintf(text, bytes, "rlx 1\ninput x : %s[2, %d, %d]\nconst i : %s[%d] = [",
+                           dtypes[index / 2 % 2], rows, dim, index % 4 == 0 ? "i64" : "i32", count);
+    at += write_indices(index, count, dim, text + at, bytes - at);
+    (void)snprintf(text + at, bytes - at, "]\ny = gather(x, i) axis=2\noutput y\n");
+}
+
+static void write_elements(uint32_t index, char *text, uint32_t bytes) {
+    int a = (int)kernel_pick(index, 0, 1, 6), b = (int)kernel_pick(index, 1, 1, 12);
+    int axis = (int)kernel_pick(index, 2, 0, 1), dim = (int)kernel_pick(index, 3, 1, 30);
+    int rows = axis == 0 ? dim : a + 1, cols = axis == 0 ? b + 2 : dim;
+    uint32_t at =
+        (uint32_t)snprintf(text, bytes, "rlx 1\ninput x : %s[%d, %d]\nconst i : %s[%d, %d] = [",
+                           dtypes[index / 2 % 5], rows, cols, index % 4 == 1 ? "i64" : "i32", a, b);
+    at += write_indices(index, a * b, dim, text + at, bytes - at);
+    (void)snprintf(text + at, bytes - at, "]\ny = gather_elements(x, i) axis=%d\noutput y\n", axis);
+}
+
+static void write_case(uint32_t index, char *text, uint32_t bytes) {
+    if (index % 2 == 0) {
+        write_gather(index, text, bytes);
+    } else {
+        write_elements(index, text, bytes);
+    }
+}
+
+static const char *const timed[] = {
+    "rlx 1\ninput x : f32[1024, 1024]\ninput i : i32[1024]\ny = gather(x, i) axis=1\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_index = {"index", 0, 120, write_case, timed};
