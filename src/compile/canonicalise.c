@@ -72,6 +72,12 @@ static rlx_status simplify_constant(rlx_rewrite *rewrite, rlx_node_id root) {
     if (op == RLX_OP_POW && is_right && number == 2) {
         return rewrite_unary(rewrite, root, RLX_OP_SQUARE, x);
     }
+    if (op == RLX_OP_POW && is_right && number == 3 && is_same) {
+        const rlx_unary_attrs attrs = {0};
+        rlx_value_id factors[2] = {x};
+        RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_SQUARE, &attrs, &x, 1, &factors[1]));
+        return rlx_rewrite_node(rewrite, root, RLX_OP_MUL, NULL, factors, 2, NULL);
+    }
     if (op == RLX_OP_DIV && !is_right && number == 1) {
         rlx_node_id inner = rlx_rewrite_inner(rewrite, root, x, RLX_OP_SQRT);
         if (inner == RLX_NONE) return rewrite_unary(rewrite, root, RLX_OP_RECIPROCAL, x);
@@ -109,6 +115,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     static rlx_status (*const rules[])(rlx_rewrite *, rlx_node_id) = {
         rlx_canonicalise_index,  rlx_canonicalise_view,       rlx_canonicalise_arithmetic,
         rlx_canonicalise_matmul, rlx_canonicalise_activation, rlx_canonicalise_norm,
+        rlx_canonicalise_pool,
     };
     (void)user;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
