@@ -118,6 +118,18 @@ static uint64_t top_k_workspace(const rlx_kernel_args *args) {
     return top_k_items(args) == 0 ? 0 : rlx_ref_bytes((uint64_t)attrs->k, sizeof(candidate));
 }
 
+/* f32, whose elements need no look at their dtype. */
+static void cumsum_f32(const rlx_cumsum_attrs *attrs, const float *x, int64_t x_stride, float *y,
+                       int64_t y_stride, int64_t length) {
+    double sum = 0;
+    for (int64_t i = 0; i < length; i++) {
+        int64_t at = attrs->reverse ? length - 1 - i : i;
+        double before = sum;
+        sum += (double)x[at * x_stride];
+        y[at * y_stride] = (float)(attrs->exclusive ? before : sum);
+    }
+}
+
 static void run_cumsum(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_cumsum_attrs *attrs = args->attrs;
     const rlx_tensor *x = &args->in[0], *y = &args->out[0];
@@ -127,6 +139,11 @@ static void run_cumsum(const rlx_kernel_args *args, int64_t begin, int64_t end) 
         int64_t in = rlx_ref_line_offset(&from, item), out = rlx_ref_line_offset(&to, item);
         double sum = 0;
         uint64_t integer_sum = 0;
+        if (x->dtype == RLX_DTYPE_F32) {
+            cumsum_f32(attrs, (const float *)x->data + in, from.stride, (float *)y->data + out,
+                       to.stride, from.length);
+            continue;
+        }
         for (int64_t i = 0; i < from.length; i++) {
             int64_t at = attrs->reverse ? from.length - 1 - i : i;
             int64_t source = in + at * from.stride, target = out + at * to.stride;
