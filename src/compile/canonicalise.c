@@ -115,7 +115,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     static rlx_status (*const rules[])(rlx_rewrite *, rlx_node_id) = {
         rlx_canonicalise_index,  rlx_canonicalise_view,       rlx_canonicalise_arithmetic,
         rlx_canonicalise_matmul, rlx_canonicalise_activation, rlx_canonicalise_norm,
-        rlx_canonicalise_pool,
+        rlx_canonicalise_pool,   rlx_canonicalise_conv,
     };
     (void)user;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {

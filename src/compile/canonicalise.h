@@ -18,6 +18,8 @@ RLX_WARN_UNUSED rlx_status rlx_canonicalise_matmul(rlx_rewrite *rewrite, rlx_nod
 RLX_WARN_UNUSED rlx_status rlx_canonicalise_activation(rlx_rewrite *rewrite, rlx_node_id root);
 /* layer_norm and rms_norm that are spelled out, and their scale and bias. */
 RLX_WARN_UNUSED rlx_status rlx_canonicalise_norm(rlx_rewrite *rewrite, rlx_node_id root);
+/* Zeros in front of a conv become its padding. */
+RLX_WARN_UNUSED rlx_status rlx_canonicalise_conv(rlx_rewrite *rewrite, rlx_node_id root);
 /* A pool over all of an image becomes a reduction. */
 RLX_WARN_UNUSED rlx_status rlx_canonicalise_pool(rlx_rewrite *rewrite, rlx_node_id root);
 
