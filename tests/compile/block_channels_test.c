@@ -160,6 +160,31 @@ static void narrow_groups_are_merged_until_they_fill_blocks(void **state) {
     }
 }
 
+static void convs_of_16_bits_are_computed_in_32(void **state) {
+    static const char text[] = "rlx 1\ninput x : f32[1, 3, 33, 35]\n"
+                               "param w : f16[16, 3, 3, 3] = seeded(1, 0.3)\n"
+                               "param b : f16[16] = seeded(2, 0.3)\n"
+                               "param v : bf16[8, 16, 1, 1] = seeded(3, 0.3)\n"
+                               "h = cast(x) to=f16\n"
+                               "c = conv(h, w, b) strides=[4, 4] activation=relu\n"
+                               "d = cast(c) to=bf16\n"
+                               "e = conv(d, v)\n"
+                               "y = cast(c) to=f32\nz = cast(e) to=f32\n"
+                               "g = reduce_mean(z) axes=[2, 3]\n"
+                               "output y\noutput z\noutput g\n";
+    static float narrow[OUTPUTS][LARGEST], wide[OUTPUTS][LARGEST];
+    uint32_t convs;
+    (void)state;
+    run(plan_of(text, 8, "widen_conv"), narrow);
+    rlx_plan *plan = plan_of(text, 8, NULL);
+    assert_int_equal(count_blocked(plan, &convs), 2);
+    run(plan, wide);
+    for (int i = 0; i < OUTPUTS; i++) { /* sums in another order: a last place of 8 bits */
+        for (int k = 0; k < LARGEST; k++)
+            assert_true(fabsf(narrow[i][k] - wide[i][k]) <= 0.008f * (1 + fabsf(wide[i][k])));
+    }
+}
+
 /* One product per output: conversions would cost more than the conv. */
 static void a_conv_that_hardly_computes_stays_plain(void **state) {
     static const char text[] = "rlx 1\ninput x : f32[1, 16, 64, 64]\n"
@@ -188,6 +213,7 @@ int main(void) {
         cmocka_unit_test(without_packed_weights_channels_stay_plain),
         cmocka_unit_test(a_target_without_such_kernels_keeps_plain_channels),
         cmocka_unit_test(narrow_groups_are_merged_until_they_fill_blocks),
+        cmocka_unit_test(convs_of_16_bits_are_computed_in_32),
         cmocka_unit_test(a_conv_that_hardly_computes_stays_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
