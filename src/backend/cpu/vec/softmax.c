@@ -9,6 +9,9 @@
 
 enum { KEPT = 4096, STRIP = 4 * VF, WIDE_STRIP = 16 * VF, GROUP = 8, EXP_BIAS = 24 };
 
+/* One copy, whoever calls it. */
+#define OUTLINE static __attribute__((noinline))
+
 /* e^x 2^24: the bias keeps subnormal results whole until they are divided by the sum. Below -104 it
  * is as good as nothing. */
 VEC_INLINE exp_parts biased_begin(vf x) {
@@ -68,6 +71,25 @@ VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n,
     return vf_sum(sum);
 }
 
+/* The largest number of a row, and the sum of exponentials that nobody keeps. */
+typedef struct row_sum {
+    float most, sum;
+} row_sum;
+OUTLINE row_sum sum_row(rlx_dtype dtype, const void *x, int64_t n) {
+    row_sum found = {0, 0};
+    if (dtype == RLX_DTYPE_F32) {
+        found.most = row_max(RLX_DTYPE_F32, x, n);
+        found.sum = row_exp(RLX_DTYPE_F32, x, NULL, n, found.most);
+    } else if (dtype == RLX_DTYPE_F16) {
+        found.most = row_max(RLX_DTYPE_F16, x, n);
+        found.sum = row_exp(RLX_DTYPE_F16, x, NULL, n, found.most);
+    } else {
+        found.most = row_max(RLX_DTYPE_BF16, x, n);
+        found.sum = row_exp(RLX_DTYPE_BF16, x, NULL, n, found.most);
+    }
+    return found;
+}
+
 /* y = kept * factor. */
 VEC_INLINE void row_scale(rlx_dtype dtype, const float *kept, void *y, int64_t n, float factor,
                           bool streams) {
@@ -112,15 +134,16 @@ static float log_of(float biased_sum) {
 }
 
 VEC_INLINE void softmax_row(rlx_dtype dtype, const void *x, void *y, int64_t n, bool streams) {
-    float room[KEPT], most = row_max(dtype, x, n);
+    float room[KEPT];
     bool is_aligned = (uintptr_t)y % RLX_VEC_BYTES == 0;
     streams = streams && dtype == RLX_DTYPE_F32 && is_aligned && n <= KEPT;
     if (n > KEPT && dtype != RLX_DTYPE_F32) {
-        row_again(dtype, x, y, n, most, 1 / row_exp(dtype, x, NULL, n, most));
+        row_sum found = sum_row(dtype, x, n);
+        row_again(dtype, x, y, n, found.most, 1 / found.sum);
         return;
     }
     float *kept = dtype == RLX_DTYPE_F32 && !streams ? y : room;
-    float sum = row_exp(dtype, x, kept, n, most);
+    float most = row_max(dtype, x, n), sum = row_exp(dtype, x, kept, n, most);
     if (streams) {
         row_scale(dtype, kept, y, n, 1 / sum, true);
     } else {
@@ -152,10 +175,9 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t b
         if (args->op == RLX_OP_SOFTMAX) {
             softmax_row(dtype, x, y, all.length, streams);
         } else {
-            float most = row_max(dtype, x, all.length);
-            float sum = row_exp(dtype, x, NULL, all.length, most);
+            row_sum found = sum_row(dtype, x, all.length);
             bool is_aligned = dtype == RLX_DTYPE_F32 && (uintptr_t)y % RLX_VEC_BYTES == 0;
-            row_log(dtype, x, y, all.length, most, log_of(sum), streams && is_aligned);
+            row_log(dtype, x, y, all.length, found.most, log_of(found.sum), streams && is_aligned);
         }
     }
     if (streams) vec_stream_end();
@@ -170,29 +192,39 @@ static int64_t strip_width(int64_t length) {
 
 /* Lines side by side: `width` of them, `step` bytes from one element of a line to the next. */
 typedef struct strip {
+    rlx_dtype dtype;
     const char *x;
     char *y;
     int64_t length, x_step, y_step, width;
     bool streams; /* whole lines of the cache, past it */
 } strip;
 
+/* Fewer lanes than a vector has. */
+OUTLINE vf get_some(rlx_dtype dtype, const void *from, int64_t at, int64_t n) {
+    return vec_get_n(dtype, from, at, n);
+}
+OUTLINE void put_some(rlx_dtype dtype, void *to, int64_t at, vf x, int64_t n) {
+    vec_put_n(dtype, to, at, x, n);
+}
+
 /* The vector number v of a strip at x (or y); lanes beyond the width are 0. */
 VEC_INLINE vf strip_get(rlx_dtype dtype, const void *from, int64_t v, int64_t width) {
     int64_t left = width - v * VF;
-    return left >= VF ? vec_get(dtype, from, v * VF) : vec_get_n(dtype, from, v * VF, left);
+    return left >= VF ? vec_get(dtype, from, v * VF) : get_some(dtype, from, v * VF, left);
 }
 VEC_INLINE void strip_put(rlx_dtype dtype, void *to, int64_t v, int64_t width, vf value) {
     int64_t left = width - v * VF;
     if (left >= VF) {
         vec_put(dtype, to, v * VF, value);
     } else {
-        vec_put_n(dtype, to, v * VF, value, left);
+        put_some(dtype, to, v * VF, value, left);
     }
 }
 
 /* `count` vectors of a strip (a constant), from `v` on: their maxima, sums and results.
  * Exponentials are computed twice rather than kept: that is cheaper than a round through memory. */
-VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, int count, bool is_log) {
+VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, const int count,
+                              bool is_log) {
     vf most[STRIP / VF], sum[STRIP / VF], factor[STRIP / VF];
     VEC_UNROLLED for (int k = 0; k < count; k++) most[k] = vf_set(-INFINITY), sum[k] = (vf){0};
     for (int64_t i = 0; i < s->length; i++) {
@@ -217,15 +249,21 @@ VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, int co
     }
 }
 
+/* A long strip; the dtype is looked at for every vector, which exponentials hide. */
+OUTLINE void do_long_strip(const strip *s, bool is_log) {
+    int64_t v = 0;
+    for (; (v + STRIP / VF) * VF <= s->width; v += STRIP / VF)
+        strip_vectors(s->dtype, s, v, STRIP / VF, is_log);
+    for (; v * VF < s->width; v++)
+        strip_vectors(s->dtype, s, v, 1, is_log);
+}
+
 /* Whole strips whose exponentials fit into the buffer. Lines are often a page apart, so that all of
  * a strip falls into few sets of the first-level cache; in the buffer it stays there. */
-VEC_INLINE void kept_strip(rlx_dtype dtype, const strip *s, bool streams) {
-    float room[KEPT];
-    vf most[WIDE_STRIP / VF], sum[WIDE_STRIP / VF];
+VEC_INLINE void take_strip(rlx_dtype dtype, const strip *s, float *room, vf *most) {
     int vectors = (int)(s->width / VF);
-    int64_t bytes = vec_bytes(dtype);
     for (int k = 0; k < vectors; k++)
-        most[k] = vf_set(-INFINITY), sum[k] = (vf){0};
+        most[k] = vf_set(-INFINITY);
     for (int64_t i = 0; i < s->length; i++) {
         const char *x = s->x + i * s->x_step;
         for (int k = 0; k < vectors; k++) {
@@ -234,6 +272,13 @@ VEC_INLINE void kept_strip(rlx_dtype dtype, const strip *s, bool streams) {
             most[k] = vf_max(value, most[k]);
         }
     }
+}
+
+OUTLINE void strip_exp(const strip *s, float *room, const vf *most, vf *sum) {
+    int vectors = (int)(s->width / VF);
+    int64_t bytes = vec_bytes(s->dtype);
+    for (int k = 0; k < vectors; k++)
+        sum[k] = (vf){0};
     for (int64_t i = 0; i < s->length; i++) {
         const char *next = s->x + i * s->x_step + s->width * bytes;
         float *kept = room + i * s->width;
@@ -245,13 +290,18 @@ VEC_INLINE void kept_strip(rlx_dtype dtype, const strip *s, bool streams) {
             sum[k] += e;
         }
     }
+}
+
+VEC_INLINE void put_strip(rlx_dtype dtype, const strip *s, const float *room, const vf *sum) {
+    vf factor[WIDE_STRIP / VF];
+    int vectors = (int)(s->width / VF);
     for (int k = 0; k < vectors; k++)
-        sum[k] = 1.0f / sum[k];
+        factor[k] = 1.0f / sum[k];
     for (int64_t i = 0; i < s->length; i++) {
         char *y = s->y + i * s->y_step;
         for (int k = 0; k < vectors; k++) {
-            vf value = vf_load(room + i * s->width + k * VF) * sum[k];
-            if (streams) {
+            vf value = vf_load(room + i * s->width + k * VF) * factor[k];
+            if (dtype == RLX_DTYPE_F32 && s->streams) {
                 vf_stream((float *)(void *)y + k * VF, value);
             } else {
                 vec_put(dtype, y, k * VF, value);
@@ -260,33 +310,29 @@ VEC_INLINE void kept_strip(rlx_dtype dtype, const strip *s, bool streams) {
     }
 }
 
-VEC_INLINE void do_strip(rlx_dtype dtype, strip *s, bool is_log) {
-    int64_t v = 0;
-    if (!is_log && s->width % VF == 0 && s->width * s->length <= KEPT) {
-        if (dtype == RLX_DTYPE_F32 && s->streams) {
-            kept_strip(dtype, s, true);
-        } else {
-            kept_strip(dtype, s, false);
-        }
+static void do_strip(const strip *s, bool is_log, float *room) {
+    vf most[WIDE_STRIP / VF], sum[WIDE_STRIP / VF];
+    if (is_log || s->width % VF != 0 || s->width * s->length > KEPT) {
+        do_long_strip(s, is_log);
         return;
     }
-    for (; (v + STRIP / VF) * VF <= s->width; v += STRIP / VF)
-        strip_vectors(dtype, s, v, STRIP / VF, is_log);
-    for (; v * VF < s->width; v++)
-        strip_vectors(dtype, s, v, 1, is_log);
+    VEC_BY_DTYPE(s->dtype, take_strip, s, room, most);
+    strip_exp(s, room, most, sum);
+    VEC_BY_DTYPE(s->dtype, put_strip, s, room, sum);
 }
 
-VEC_INLINE void run_strips(rlx_dtype dtype, const rlx_kernel_args *args, int64_t begin,
-                           int64_t end) {
+static void run_strips(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    float room[KEPT];
     lines all = lines_of(args);
     vec_index from = vec_index_without(all.x, all.axis, all.x->rank);
     vec_index to = vec_index_without(all.y, all.axis, all.y->rank);
-    int64_t width = strip_width(all.length), bytes = vec_bytes(dtype);
+    int64_t width = strip_width(all.length), bytes = vec_bytes(all.x->dtype);
     int64_t strips = (all.inner - 1) / width + 1;
     bool is_large = rlx_tensor_elements(all.y) >= VEC_STREAM_BYTES / 4;
     for (int64_t item = begin; item < end; item++) {
         int64_t outer = item / strips, first = item % strips * width;
-        strip s = {.x = vec_at(all.x, bytes, vec_index_at(&from, outer) + first),
+        strip s = {.dtype = all.x->dtype,
+                   .x = vec_at(all.x, bytes, vec_index_at(&from, outer) + first),
                    .y = vec_to(all.y, bytes, vec_index_at(&to, outer) + first),
                    .length = all.length,
                    .x_step = all.x->strides[all.axis] * bytes,
@@ -294,7 +340,7 @@ VEC_INLINE void run_strips(rlx_dtype dtype, const rlx_kernel_args *args, int64_t
                    .width = rlx_ref_least(width, all.inner - first)};
         s.streams =
             is_large && ((uintptr_t)s.y | (uint64_t)s.y_step | (uint64_t)s.width * 4) % 64 == 0;
-        do_strip(dtype, &s, args->op == RLX_OP_LOG_SOFTMAX);
+        do_strip(&s, args->op == RLX_OP_LOG_SOFTMAX, room);
     }
     if (is_large) vec_stream_end();
 }
@@ -312,7 +358,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     if (has_rows(&all)) {
         VEC_BY_DTYPE(all.x->dtype, run_rows, args, begin, end);
     } else if (has_strips(&all)) {
-        VEC_BY_DTYPE(all.x->dtype, run_strips, args, begin, end);
+        run_strips(args, begin, end);
     } else {
         vec_scalar_run(args, begin, end);
     }
