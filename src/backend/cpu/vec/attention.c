@@ -281,6 +281,14 @@ static void make_along_scores(const block *self, const tile *now, int64_t seen) 
                                                           self->scores, next);
 }
 
+/* Keys of the next tile, or of the next head. */
+static ahead next_keys(const block *self, const tile *now, int64_t turns) {
+    const rlx_tensor *k = self->at->k;
+    bool is_last = now->first + TILE_KEYS >= self->at->keys;
+    return rows_ahead(k, now->k_base + (is_last ? k->strides[1] : 0),
+                      is_last ? 0 : now->first + TILE_KEYS, turns);
+}
+
 /* Values where they are, in columns of two or three vectors; the keys of the next tile or head come
  * meanwhile. */
 static void add_few_values(const block *self, const tile *now, int64_t seen) {
@@ -288,14 +296,15 @@ static void add_few_values(const block *self, const tile *now, int64_t seen) {
     const tiling *tiles = self->tiles;
     int64_t stride = at->v->strides[2], vectors = tiles->padded_width / VF;
     int64_t parts = (vectors + 2) / 3, fours = (self->row_count + 3) / 4;
-    const uint16_t *values = (const uint16_t *)at->v->data + now->v_base + now->first * stride;
-    bool is_last = now->first + TILE_KEYS >= at->keys;
-    ahead next = rows_ahead(at->k, now->k_base + (is_last ? at->k->strides[1] : 0),
-                            is_last ? 0 : now->first + TILE_KEYS, parts * fours);
+    int64_t size = rlx_dtype_block_bytes(at->v->dtype);
+    const char *values = (const char *)at->v->data + (now->v_base + now->first * stride) * size;
+    ahead next = next_keys(self, now, parts * fours);
     for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
         n = (vectors - j + parts - part - 1) / (parts - part);
-        next = (tiles->kind == VALUES_F16 ? short_values_f16 : short_values_bf16)(
-            self->scores, tiles->panel, self->row_count, values + j * VF, stride, seen,
+        next = (tiles->kind == VALUES_F32   ? short_values_f32
+                : tiles->kind == VALUES_F16 ? short_values_f16
+                                            : short_values_bf16)(
+            self->scores, tiles->panel, self->row_count, values + j * VF * size, stride, seen,
             self->sums + j * VF, tiles->padded_width, n, next);
     }
 }
@@ -372,9 +381,12 @@ static void do_line(const block *self, const tile *now) {
     int64_t from = now->first + skip;
     int64_t seen = rlx_ref_least(now->count, self->rows[0].end - now->first) - skip;
     int64_t size = tiles->kind == VALUES_F32 ? 4 : 2;
+    ahead values = rows_ahead(at->v, now->v_base, from, 1), keys = next_keys(self, now, 1);
     if (seen <= 0) return;
+    if (size == 4) values.last = keys.last = -1; /* as fast as memory; asking makes it slower */
     line_scores((const char *)at->k->data + (now->k_base + from * at->k->strides[2]) * size,
-                at->k->strides[2], self->queries, at->depth, seen, self->scores, tiles->kind);
+                at->k->strides[2], self->queries, at->depth, seen, self->scores, values,
+                tiles->kind);
     if (at->softcap > 0) cap_scores(self, seen);
     if (at->mask->data != NULL) add_mask(self, 0, 1, from, seen);
     weigh_line(self, seen);
@@ -388,7 +400,8 @@ static void do_line(const block *self, const tile *now) {
         line_values(self->scores + t,
                     (const char *)at->v->data +
                         (now->v_base + (from + t) * at->v->strides[2]) * size,
-                    at->v->strides[2], run, self->sums, at->width, tiles->kind);
+                    at->v->strides[2], run, self->sums, at->width, keys, tiles->kind);
+        keys.at += run * keys.step;
     }
 }
 
@@ -417,7 +430,7 @@ static void do_panel(const block *self, tile *now, int64_t r) {
         now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
     if (now->content == OTHERS) {
         add_seen_values(self, now, r, row_count, seen);
-    } else if (tiles->kind != VALUES_F32) {
+    } else if (tiles->kind != VALUES_F32 || (tiles->is_along && tiles->v_in_place)) {
         add_few_values(self, now, seen);
     } else {
         add_values(self->scores, panel, row_count, now->values, now->v_stride, seen,

@@ -171,6 +171,13 @@ VEC_INLINE void ask(ahead *next) {
     if (next->offset == next->end) next->offset = 0, next->at += next->step;
 }
 
+/* A whole row. */
+VEC_INLINE void ask_row(ahead *next) {
+    for (int64_t line = 0; line <= next->last; line += LINE)
+        __builtin_prefetch(next->at + line);
+    next->at += next->step;
+}
+
 /* sums[mr][nr vectors] += weights[count][panel] v[count][nr vectors], values decoded as they come.
  */
 VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, int64_t stride,
@@ -224,6 +231,7 @@ VEC_INLINE void short_columns(const float *weights, int64_t panel, int64_t rows,
         }                                                                                         \
         return next;                                                                              \
     }
+SHORT_VALUES(short_values_f32, VALUES_F32)
 SHORT_VALUES(short_values_f16, VALUES_F16)
 SHORT_VALUES(short_values_bf16, VALUES_BF16)
 
@@ -241,10 +249,8 @@ VEC_INLINE void along_block(const void *k, int64_t stride, const float *q, int64
         int64_t second = mr == 4 && t + 1 < count ? stride : 0; /* past the end: the last again */
         for (int i = 0; i < 8; i++)
             sum[i] = (vf){0};
-        for (int i = 0; i < keys; i++, next.at += next.step) {
-            for (int64_t line = 0; line <= next.last; line += LINE)
-                __builtin_prefetch(next.at + line);
-        }
+        for (int i = 0; i < keys; i++)
+            ask_row(&next);
         for (int64_t d = 0; d < depth; d += VF, query += mr * VF) {
             vf key = value_load(k, at + d, kind), other = key;
             if (mr == 4) other = value_load(k, at + second + d, kind);
@@ -288,10 +294,12 @@ VEC_INLINE vf value_load_n(const void *v, int64_t at, int64_t n, const value_kin
 }
 
 VEC_INLINE void line_scores_of(const void *k, int64_t stride, const float *q, int64_t depth,
-                               int64_t count, float *out, const value_kind kind) {
+                               int64_t count, float *out, ahead next, const value_kind kind) {
     for (int64_t t = 0; t < count; t += 4) {
         int64_t at[4], d = 0;
         vf sum[4];
+        for (int i = 0; i < 4; i++)
+            ask_row(&next);
         for (int i = 0; i < 4; i++) { /* past the end: the last key again */
             at[i] = (t + i < count ? t + i : count - 1) * stride;
             sum[i] = vf_set(0);
@@ -310,39 +318,43 @@ VEC_INLINE void line_scores_of(const void *k, int64_t stride, const float *q, in
 }
 
 VEC_OUTLINE void line_scores(const void *k, int64_t stride, const float *q, int64_t depth,
-                             int64_t count, float *out, value_kind kind) {
+                             int64_t count, float *out, ahead next, value_kind kind) {
     if (kind == VALUES_F16) {
-        line_scores_of(k, stride, q, depth, count, out, VALUES_F16);
+        line_scores_of(k, stride, q, depth, count, out, next, VALUES_F16);
     } else if (kind == VALUES_BF16) {
-        line_scores_of(k, stride, q, depth, count, out, VALUES_BF16);
+        line_scores_of(k, stride, q, depth, count, out, next, VALUES_BF16);
     } else {
-        line_scores_of(k, stride, q, depth, count, out, VALUES_F32);
+        line_scores_of(k, stride, q, depth, count, out, next, VALUES_F32);
     }
 }
 
 /* sums[nr vectors] += weights[count] v[count][nr vectors]. */
 VEC_INLINE void line_block(const float *weights, const void *v, int64_t stride, int64_t count,
-                           float *sums, const int nr, const value_kind kind) {
+                           float *sums, ahead *next, const int nr, const value_kind kind) {
+    ahead now = *next;
     vf sum[8];
     for (int j = 0; j < nr; j++)
         sum[j] = vf_load(sums + j * VF);
     for (int64_t t = 0, at = 0; t < count; t++, at += stride) {
         vf weight = vf_set(weights[t]);
+        if (nr > 1) ask_row(&now);
         for (int j = 0; j < nr; j++)
             sum[j] = vf_fma(weight, value_load(v, at + j * VF, kind), sum[j]);
     }
     for (int j = 0; j < nr; j++)
         vf_store(sums + j * VF, sum[j]);
+    next->at = now.at;
+    next->last = -1; /* columns to come need not ask again */
 }
 
 VEC_INLINE void line_values_of(const float *weights, const void *v, int64_t stride, int64_t count,
-                               float *sums, int64_t width, const value_kind kind) {
+                               float *sums, int64_t width, ahead next, const value_kind kind) {
     const char *from = v;
     int64_t i = 0, size = kind == VALUES_F32 ? 4 : 2;
     for (; i + 8 * VF <= width; i += 8 * VF)
-        line_block(weights, from + i * size, stride, count, sums + i, 8, kind);
+        line_block(weights, from + i * size, stride, count, sums + i, &next, 8, kind);
     for (; i + VF <= width; i += VF)
-        line_block(weights, from + i * size, stride, count, sums + i, 1, kind);
+        line_block(weights, from + i * size, stride, count, sums + i, &next, 1, kind);
     if (i == width) return;
     vf sum = vf_load(sums + i); /* padded */
     for (int64_t t = 0; t < count; t++)
@@ -351,13 +363,13 @@ VEC_INLINE void line_values_of(const float *weights, const void *v, int64_t stri
 }
 
 VEC_OUTLINE void line_values(const float *weights, const void *v, int64_t stride, int64_t count,
-                             float *sums, int64_t width, value_kind kind) {
+                             float *sums, int64_t width, ahead next, value_kind kind) {
     if (kind == VALUES_F16) {
-        line_values_of(weights, v, stride, count, sums, width, VALUES_F16);
+        line_values_of(weights, v, stride, count, sums, width, next, VALUES_F16);
     } else if (kind == VALUES_BF16) {
-        line_values_of(weights, v, stride, count, sums, width, VALUES_BF16);
+        line_values_of(weights, v, stride, count, sums, width, next, VALUES_BF16);
     } else {
-        line_values_of(weights, v, stride, count, sums, width, VALUES_F32);
+        line_values_of(weights, v, stride, count, sums, width, next, VALUES_F32);
     }
 }
 
