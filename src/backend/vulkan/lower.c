@@ -75,13 +75,33 @@ static uint32_t operand_count(const rlx_vk_lowering *self) {
     return self->query->in_count + self->query->out_count;
 }
 
+/* Dtypes that shaders move and do not compute with: f64 and the floats of 8 bits. */
+static bool is_opaque(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F64 || (dtype >= RLX_DTYPE_F8E4M3FN && dtype <= RLX_DTYPE_F8E5M2FNUZ);
+}
+
+rlx_dtype rlx_vk_shader_dtype(rlx_dtype dtype) {
+    if (!is_opaque(dtype)) return dtype;
+    return dtype == RLX_DTYPE_F64 ? RLX_DTYPE_U64 : RLX_DTYPE_U8;
+}
+
+/* Ops whose shaders copy bits, whatever they mean. */
+static bool only_moves(const rlx_target_query *query, lower_fn family) {
+    if (family == rlx_vk_lower_scatter) {
+        return ((const rlx_scatter_attrs *)query->attrs)->mode == RLX_SCATTER_SET;
+    }
+    return family == rlx_vk_lower_view || family == rlx_vk_lower_concat ||
+           family == rlx_vk_lower_tile || family == rlx_vk_lower_pad ||
+           family == rlx_vk_lower_gather || family == rlx_vk_lower_state_write;
+}
+
 /* Shaders count elements of an operand in 32 bits, and see as much of it as the device binds. */
-static const char *check_operand(const rlx_vk_lowering *self, const rlx_tensor *tensor) {
+static const char *check_operand(const rlx_vk_lowering *self, const rlx_tensor *tensor,
+                                 bool may_be_opaque) {
     int64_t last = 0;
     uint64_t bytes = rlx_dtype_block_bytes(tensor->dtype);
     if (tensor->data == NULL) return NULL;
-    if (tensor->dtype > RLX_DTYPE_BOOL || tensor->dtype == RLX_DTYPE_F64 ||
-        (tensor->dtype >= RLX_DTYPE_F8E4M3FN && tensor->dtype <= RLX_DTYPE_F8E5M2FNUZ)) {
+    if (tensor->dtype > RLX_DTYPE_BOOL || (is_opaque(tensor->dtype) && !may_be_opaque)) {
         return "no shader for this dtype";
     }
     if (tensor->layout != RLX_LAYOUT_PLAIN) return "no shader for packed operands";
@@ -120,7 +140,7 @@ void rlx_vk_lower(rlx_vk_lowering *self) {
         return;
     }
     for (uint32_t i = 0; i < operand_count(self) && self->why == NULL; i++)
-        self->why = check_operand(self, rlx_vk_operand(self, i));
+        self->why = check_operand(self, rlx_vk_operand(self, i), only_moves(self->query, family));
     if (self->why == NULL) family(self);
     check_extents(self);
 }

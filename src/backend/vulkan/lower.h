@@ -102,6 +102,8 @@ void rlx_vk_set_all(rlx_vk_lowering *self, uint32_t word, const int64_t *values,
 void rlx_vk_broadcast(const rlx_tensor *tensor, uint32_t rank, int64_t *strides);
 uint64_t rlx_vk_groups(int64_t items); /* of RLX_VK_LANES */
 bool rlx_vk_is_float(rlx_dtype dtype); /* one that shaders know */
+/* What a shader takes a dtype for: one of the same size, where it only moves elements. */
+rlx_dtype rlx_vk_shader_dtype(rlx_dtype dtype);
 /* Activation as a constant; false: none of ours. */
 bool rlx_vk_set_activation(rlx_vk_lowering *self, const rlx_activation *activation,
                            uint32_t alpha_word);

@@ -180,7 +180,7 @@ static rlx_status add_dispatch(void *user, const rlx_vk_dispatch *dispatch) {
         uint32_t slot = slot_of(self, dispatch->operands[i]);
         RLX_TRY(resolve(self, slot, &command.ranges[i], &first));
         command.ranges[i].is_written = (dispatch->written >> i & 1) != 0;
-        dtypes[i] = arena_of(self)->base.plan->slots.items[slot].dtype;
+        dtypes[i] = rlx_vk_shader_dtype(arena_of(self)->base.plan->slots.items[slot].dtype);
     }
     for (uint32_t i = 0; i < dispatch->base_count; i++) {
         rlx_vk_range range;
