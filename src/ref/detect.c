@@ -20,17 +20,25 @@ static float load_f32(const rlx_tensor *x, int64_t offset) {
     return ((const float *)x->data)[offset];
 }
 
+/* Without a call, which fminf is because of NaN; a box with NaN overlaps nothing. */
+static inline float lesser(float a, float b) {
+    return a < b ? a : b;
+}
+static inline float larger(float a, float b) {
+    return a > b ? a : b;
+}
+
 static box load_box(const rlx_tensor *boxes, int64_t batch, int64_t index, bool center_point) {
     int64_t at = batch * boxes->strides[0] + index * boxes->strides[1], step = boxes->strides[2];
     float a = load_f32(boxes, at), b = load_f32(boxes, at + step),
           c = load_f32(boxes, at + 2 * step), d = load_f32(boxes, at + 3 * step);
     if (center_point) return (box){a - c / 2, b - d / 2, a + c / 2, b + d / 2};
-    return (box){fminf(b, d), fminf(a, c), fmaxf(b, d), fmaxf(a, c)};
+    return (box){lesser(b, d), lesser(a, c), larger(b, d), larger(a, c)};
 }
 
 static bool is_overlapping(box a, box b, float most) {
-    float width = fminf(a.x1, b.x1) - fmaxf(a.x0, b.x0);
-    float height = fminf(a.y1, b.y1) - fmaxf(a.y0, b.y0);
+    float width = lesser(a.x1, b.x1) - larger(a.x0, b.x0);
+    float height = lesser(a.y1, b.y1) - larger(a.y0, b.y0);
     if (!(width > 0 && height > 0)) return false;
     float common = width * height;
     float all = (a.x1 - a.x0) * (a.y1 - a.y0) + (b.x1 - b.x0) * (b.y1 - b.y0) - common;
