@@ -27,6 +27,7 @@ typedef struct engine_case {
     char outputs[ENGINE_MOST_PORTS][128];
     uint32_t input_count, output_count;
     uint32_t threads;
+    bool sets_once;      /* inputs are set before the first run alone: single ops, not models */
     const char *level;   /* ort: "basic" or "all" */
     const char *library; /* ort: where libonnxruntime is */
 } engine_case;
@@ -35,7 +36,8 @@ typedef struct engine_case {
 typedef struct engine {
     const char *name;
     const char *(*open)(const engine_case *c);
-    /* Sets the inputs and runs; the clock is around it, because a user pays for both. */
+    /* Sets the inputs and runs; the clock is around it, because a user pays for both. An engine
+     * that copies inputs sets them only once where the case says so. */
     const char *(*run)(const engine_case *c);
     /* Output `index` of the last run as f32: a pointer that stays until the next run. */
     const char *(*read)(const engine_case *c, uint32_t index, const float **out, size_t *out_count);

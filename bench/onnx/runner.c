@@ -3,6 +3,7 @@
  * much memory was touched, then runs it as often as standard input says. bench.py drives it.
  *
  * usage: rlx_onnx_runner rlx|ort CASE THREADS [--level basic|all] [--library FILE] [--once]
+ *                                         [--set-once]
  *        rlx_onnx_runner cold RUNS rlx|ort CASE THREADS ..   (best time of a fresh process to its
  *                                                             first result)
  * CASE has the lines "model PATH", "in NAME DTYPE DIM,DIM FILE" (raw bytes), "out NAME".
@@ -169,6 +170,8 @@ static bool parse(int argc, char **argv, engine_case *c, bool *once) {
     for (int i = 4; i < argc; i++) {
         if (strcmp(argv[i], "--once") == 0) {
             *once = true;
+        } else if (strcmp(argv[i], "--set-once") == 0) {
+            c->sets_once = true;
         } else if (strcmp(argv[i], "--level") == 0 && i + 1 < argc) {
             c->level = argv[++i];
         } else if (strcmp(argv[i], "--library") == 0 && i + 1 < argc) {
