@@ -92,6 +92,14 @@ struct rlx_mapped_world {
 void rlx_mapped_world_init(rlx_mapped_world *world, const rlx_mapped_layout *layout, void *memory,
                            uint32_t rank);
 
+/* Operands of a sum of a few f32 that were found in order. */
+typedef struct rlx_tiny_call {
+    const void *input;
+    void *output;
+    uint64_t count; /* 0: none yet */
+    uint64_t input_offset, output_offset;
+} rlx_tiny_call;
+
 typedef struct rlx_mapped {
     rlx_transport base;
     rlx_mapped_world *world; /* owned by the endpoint of all ranks, borrowed by sub-groups */
@@ -105,6 +113,7 @@ typedef struct rlx_mapped {
     const struct rlx_fold_table *folds; /* for this processor */
     uint64_t sequence;                  /* calls posted */
     uint64_t chunks;                    /* staged by each rank */
+    rlx_tiny_call last_tiny;
     rlx_call_queue queue;
 } rlx_mapped;
 
