@@ -297,6 +297,19 @@ static void pack_b_panel(const matmul *mm, int64_t base, int64_t n, int64_t colu
         pack_b_lines(mm, from, columns, depth, to);
         return;
     }
+    if (mm->b->dtype == RLX_DTYPE_F32 && mm->b_n == 1) {
+        const float *row = (const float *)mm->b->data + from;
+        for (int64_t j = 0; j < depth; j++, to += MATMUL_COLUMNS, row += mm->b_k) {
+            bool is_whole = columns == MATMUL_COLUMNS;
+            vf_store(to, is_whole ? vf_load(row) : vf_load_n(row, matmul_least(columns, VF)));
+            if (is_whole) {
+                vf_store(to + VF, vf_load(row + VF));
+            } else {
+                vf_store(to + VF, vf_load_n(row + VF, columns > VF ? columns - VF : 0));
+            }
+        }
+        return;
+    }
     for (int64_t j = 0; j < depth; j++, to += MATMUL_COLUMNS) {
         rlx_ref_read_f32(mm->b, from + j * mm->b_k, mm->b_n, columns, to);
         for (int64_t i = columns; i < MATMUL_COLUMNS; i++)
