@@ -2,7 +2,7 @@
 /* all_reduce of a few bytes: what decoding waits for, in less time than a careful look at the
  * arguments takes. The same checks, post, meeting and fold as by the long way (driver/collective.c,
  * call.c, algorithm.c), in one go and mostly in registers; whatever is out of the ordinary goes
- * there. What needs not be done before the post is done while the others' posts are on their way.
+ * there. What need not be done before the post is done while the others' posts are on their way.
  */
 #include "collective/fold.h"
 #include "collective/mapped.h"
