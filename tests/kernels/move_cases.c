@@ -20,16 +20,18 @@ static void write_transpose(uint32_t index, const char *dtype, char *text, uint3
 static void write_parts(uint32_t index, const char *dtype, char *text, uint32_t bytes) {
     int a = (int)kernel_pick(index, 0, 1, 9), b = (int)kernel_pick(index, 1, 2, 30);
     int c = (int)kernel_pick(index, 2, 4, 33), axis = (int)kernel_pick(index, 3, 0, 2);
-    (void)snprintf(text, bytes,
-                   "rlx 1\ninput x : %s[%d, %d, %d]\ninput w : %s[%d, 1, %d]\n"
-                   "s = slice(x) starts=[1, -1] ends=[99, -99] axes=[1, 2] steps=[1, -%d]\n"
-                   "e = expand(w) shape=[%d, %d, %d]\nj = concat(x, e, x) axis=%d\n"
-                   "p, q = split(j) axis=2 sizes=[%d, %d]\nt = tile(p) shape=[2, 1, 3]\n"
-                   "f = flatten(s) axis=1\nd = transpose(x) perm=[1, 2, 0]\n"
-                   "r = reshape(d) shape=[-1]\nk = copy(q)\n"
-                   "output f\noutput t\noutput r\noutput k\noutput j\n",
-                   dtype, a, b, c, dtype, a, c, 1 + (int)(index % 3), a, b, c, axis, 3,
-                   axis == 2 ? 3 * c - 3 : c - 3);
+    (void)snprintf(
+        text, bytes,
+        "rlx 1\ninput x : %s[%d, %d, %d]\ninput w : %s[%d, 1, %d]\n"
+        "input u : %s[%d, %d, 1]\nl = expand(u) shape=[%d, %d, %d]\nm = copy(l)\noutput m\n"
+        "s = slice(x) starts=[1, -1] ends=[99, -99] axes=[1, 2] steps=[1, -%d]\n"
+        "e = expand(w) shape=[%d, %d, %d]\nj = concat(x, e, x) axis=%d\n"
+        "p, q = split(j) axis=2 sizes=[%d, %d]\nt = tile(p) shape=[2, 1, 3]\n"
+        "f = flatten(s) axis=1\nd = transpose(x) perm=[1, 2, 0]\n"
+        "r = reshape(d) shape=[-1]\nk = copy(q)\n"
+        "output f\noutput t\noutput r\noutput k\noutput j\n",
+        dtype, a, b, c, dtype, a, c, dtype, a, b, a, b, 3 * c, 1 + (int)(index % 3), a, b, c, axis,
+        3, axis == 2 ? 3 * c - 3 : c - 3);
 }
 
 static void write_case(uint32_t index, char *text, uint32_t bytes) {

@@ -13,7 +13,8 @@ enum {
     PIECE = 1 << 16 /* bytes of a work item, about */,
     TILE_ROWS = 1024,
     SHORT_RUN = 1024, /* bytes: too short for the processor to see where memory is read */
-    RUNS_AHEAD = 6
+    RUNS_AHEAD = 6,
+    FILL = 4096 /* bytes of one unit again and again that are copied at a time */
 };
 
 typedef enum move_kind { MOVE_RUNS, MOVE_PLANES, MOVE_UNITS } move_kind;
@@ -118,6 +119,11 @@ static void choose_planes(move *m, uint32_t row) {
     m->cuts = rlx_ref_divide_up(m->rows, m->row_tile) * m->col_cuts;
 }
 
+/* The unit is the same all along, and what is written lies side by side. */
+static bool is_fill(const move *m, uint32_t last) {
+    return m->out_of[last] == 0 && m->into[last] == m->unit && m->dims[last] * m->unit >= 64;
+}
+
 static void choose(move *m) {
     int64_t bytes = m->unit;
     for (uint32_t i = 0; i < m->rank; i++)
@@ -128,7 +134,7 @@ static void choose(move *m) {
     bool is_run = m->rank == 0 || (m->into[last] == m->unit && m->out_of[last] == m->unit);
     if (is_run) {
         choose_runs(m);
-    } else if (row < m->rank && m->into[last] == m->unit) {
+    } else if (row < m->rank && m->into[last] == m->unit && !is_fill(m, last)) {
         choose_planes(m, row);
     } else {
         m->kind = MOVE_UNITS;
@@ -181,8 +187,22 @@ static void step(const move *m, place *p) {
     for (int64_t i = 0; i < count; i++) \
     memcpy(p->to + i * into, p->from + i * out_of, (size))
 
+/* One unit over a whole run: what is there already is copied behind itself. */
+static void fill_units(const move *m, const place *p) {
+    memcpy(p->to, p->from, (size_t)m->unit);
+    for (int64_t done = m->unit; done < m->run;) {
+        int64_t more = rlx_ref_least(rlx_ref_least(done, FILL), m->run - done);
+        memcpy(p->to + done, p->to, (size_t)more);
+        done += more;
+    }
+}
+
 static void move_units(const move *m, const place *p) {
     int64_t count = m->run / m->unit, into = m->into[m->rank], out_of = m->out_of[m->rank];
+    if (is_fill(m, m->rank)) {
+        fill_units(m, p);
+        return;
+    }
     switch (m->unit) {
     case 1:
         COPY_UNITS(1);
