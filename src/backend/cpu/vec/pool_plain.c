@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* max_pool and average_pool of plain f32, f16 and bf16, without indices. An item is one row of
- * outputs, as in scalar C. Each row of inputs that its windows meet is laid out with its padding in
- * the workspace; then neighbours along it are joined, vector by vector, and rows are joined to
- * rows: the first of equals stays, NaN wins. Where a row has one output (a global pool) the vectors
+ * outputs, as in scalar C. The rows of inputs that its windows meet are joined to columns, between
+ * their padding in the workspace; then neighbouring columns are joined, vector by vector: the first
+ * of equals stays, NaN wins. Where a row has one output (a global pool) the vectors
  * go along the window instead. */
 #include "backend/cpu/vec/rows.h"
 
@@ -70,26 +70,32 @@ VEC_INLINE float nothing(bool is_max) {
     return is_max ? -INFINITY : 0;
 }
 
-/* A row of inputs between its padding, as f32: span elements and a vector more. */
-static void lay_out(const pool *self, int64_t from, float *row) {
-    const rlx_window *w = &self->axes[X];
-    int64_t lead = rlx_ref_least(w->begin, self->span);
-    int64_t count = rlx_ref_least(w->in, self->span - lead);
-    for (int64_t k = 0; k < lead; k++)
-        row[k] = nothing(self->is_max);
-    rlx_ref_read_f32(self->x, from, 1, count, row + lead);
-    for (int64_t k = lead + count; k < self->span + VF; k++)
-        row[k] = nothing(self->is_max);
+/* Inputs side by side as f32: those in memory, or converted into `row`. */
+static const float *inputs(const pool *self, int64_t from, int64_t count, float *row) {
+    if (self->x->dtype == RLX_DTYPE_F32) return (const float *)self->x->data + from;
+    rlx_ref_read_f32(self->x, from, 1, count, row);
+    return row;
 }
 
-/* Joins the windows of one laid out row to those of the rows before. */
-VEC_INLINE void join_row(bool is_max, const pool *self, const float *row, float *joined) {
+/* Joins a row of inputs to `column`, which has room for whole vectors. */
+VEC_INLINE void join_inputs(bool is_max, const float *from, int64_t count, float *column) {
+    int64_t i = 0;
+    for (; i + VF <= count; i += VF)
+        vf_store(column + i, join(is_max, vf_load(column + i), vf_load(from + i)));
+    if (i < count) {
+        vf x = join(is_max, vf_load(column + i), vf_load_n(from + i, count - i));
+        vf_store_n(column + i, x, count - i);
+    }
+}
+
+/* Joins the columns under each window; `joined` may have a vector more than it needs. */
+VEC_INLINE void join_columns(bool is_max, const pool *self, const float *columns, float *joined) {
     int64_t kernel = self->axes[X].kernel, dilation = self->axes[X].dilation;
     for (int64_t i = 0; i < self->wide; i += VF) {
-        vf best = vf_load(row + i);
+        vf best = vf_load(columns + i);
         for (int64_t k = 1; k < kernel; k++)
-            best = join(is_max, best, vf_load(row + i + k * dilation));
-        vf_store(joined + i, join(is_max, vf_load(joined + i), best));
+            best = join(is_max, best, vf_load(columns + i + k * dilation));
+        vf_store(joined + i, best);
     }
 }
 
@@ -130,13 +136,6 @@ static float first_zero(const pool *self, const spot *s, int64_t first, int64_t 
     return 0;
 }
 
-/* Inputs side by side as f32: those in memory, or converted into the workspace. */
-static const float *inputs(const pool *self, int64_t from, int64_t count, float *row) {
-    if (self->x->dtype == RLX_DTYPE_F32) return (const float *)self->x->data + from;
-    rlx_ref_read_f32(self->x, from, 1, count, row);
-    return row;
-}
-
 /* A row of one output. */
 VEC_INLINE void pool_one(bool is_max, const pool *self, const spot *s, int64_t to, float *row) {
     const rlx_window *w = &self->axes[X];
@@ -158,16 +157,20 @@ VEC_INLINE void pool_one(bool is_max, const pool *self, const spot *s, int64_t t
     rlx_ref_write_f32(self->y, to, 1, 1, &value);
 }
 
-/* Workspace: a laid out row, the joined rows, and what each output divides by. */
-VEC_INLINE void pool_row(bool is_max, const pool *self, const spot *s, int64_t to, float *row,
-                         float *joined, const float *by) {
+/* Workspace: columns with their padding, a row that is converted, joined windows, and what each
+ * output divides by. */
+VEC_INLINE void pool_row(bool is_max, const pool *self, const spot *s, int64_t to, float *columns,
+                         float *row, float *joined, const float *by) {
     const rlx_window *w = &self->axes[X];
-    for (int64_t i = 0; i < self->wide; i++)
-        joined[i] = nothing(is_max);
+    int64_t lead = rlx_ref_least(w->begin, self->span);
+    int64_t count = rlx_ref_least(w->in, self->span - lead);
+    for (int64_t i = 0; i < self->span + VF; i++)
+        columns[i] = nothing(is_max);
     for (int64_t r = 0; r < s->count[0] * s->count[1]; r++) {
-        lay_out(self, row_offset(self, s, r), row);
-        join_row(is_max, self, row, joined);
+        const float *from = inputs(self, row_offset(self, s, r), count, row);
+        join_inputs(is_max, from, count, columns + lead);
     }
+    join_columns(is_max, self, columns, joined);
     for (int64_t i = 0; w->stride > 1 && i < w->out; i++)
         joined[i] = joined[i * w->stride];
     for (int64_t i = 0; !is_max && i < w->out; i += VF) {
@@ -198,7 +201,8 @@ static int64_t room(int64_t count) { /* elements of a part of the workspace */
 VEC_INLINE void run_kind(bool is_max, const rlx_kernel_args *args, const pool *self, int64_t begin,
                          int64_t end) {
     const rlx_tensor *y = self->y;
-    float *row = args->workspace, *joined = row + room(self->span), *by = joined + room(self->wide);
+    float *columns = args->workspace, *row = columns + room(self->span);
+    float *joined = row + room(self->span), *by = joined + room(self->wide);
     bool is_single = self->axes[X].out == 1 && self->axes[X].dilation == 1;
     for (int64_t i = 0; !is_max && !is_single && i < self->axes[X].out; i++)
         by[i] = (float)divisor(self, X, i);
@@ -208,7 +212,7 @@ VEC_INLINE void run_kind(bool is_max, const rlx_kernel_args *args, const pool *s
         if (is_single) {
             pool_one(is_max, self, &s, to, row);
         } else {
-            pool_row(is_max, self, &s, to, row, joined, by);
+            pool_row(is_max, self, &s, to, columns, row, joined, by);
         }
     }
 }
@@ -230,8 +234,8 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
 
 static uint64_t workspace(const rlx_kernel_args *args) {
     pool self = pool_of(args);
-    uint64_t floats =
-        (uint64_t)room(self.span) + (uint64_t)room(self.wide) + (uint64_t)room(self.axes[X].out);
+    uint64_t floats = 2 * (uint64_t)room(self.span) + (uint64_t)room(self.wide) +
+                      (uint64_t)room(self.axes[X].out);
     return rlx_ref_bytes(floats, sizeof(float));
 }
 
