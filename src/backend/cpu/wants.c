@@ -74,7 +74,8 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
     bool is_float = is_small_float(a->dtype) && is_small_float(b->dtype);
     bool is_pair = is_byte(a->dtype) && is_byte(b->dtype) && attrs->has_to && !attrs->gated &&
                    (attrs->to == RLX_DTYPE_I32 || attrs->to == RLX_DTYPE_U32);
-    bool is_wide = (level->flags & RLX_CPU_AVX512) != 0;
+    /* Products of bytes without VNNI are NARROW (families.def). */
+    bool is_wide = (level->flags & (is_pair ? RLX_CPU_VNNI : RLX_CPU_AVX512)) != 0;
     if ((level->flags & RLX_CPU_AVX2) == 0 || b->rank < 2 || !(is_float || is_pair)) return;
     int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], width = is_wide ? 32 : 16;
     if (n < 1 || width - 1 - (n - 1) % width > n / 4) return;
