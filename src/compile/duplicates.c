@@ -3,6 +3,8 @@
  * outputs become the earlier one's. Constants with equal bytes are merged first. */
 #include "compile/compile.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 typedef struct finder {
@@ -17,21 +19,13 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ (hash >> 29);
 }
 
-static uint64_t hash_bytes(const void *data, uint64_t bytes) {
-    const unsigned char *at = data;
-    uint64_t hash = 1469598103934665603u;
-    for (uint64_t i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * 1099511628211u;
-    return hash;
-}
-
 static bool types_equal(const rlx_type *a, const rlx_type *b) {
     return a->dtype == b->dtype && rlx_shape_equal(&a->shape, &b->shape);
 }
 
 static void merge_constant(finder *self, rlx_value_id id) {
     const rlx_value *value = &self->graph->values.items[id];
-    uint64_t hash = mix(hash_bytes(value->data, value->data_bytes), value->type.dtype);
+    uint64_t hash = mix(rlx_hash(RLX_HASH_SEED, value->data, value->data_bytes), value->type.dtype);
     for (uint32_t cell = (uint32_t)hash & self->mask;; cell = (cell + 1) & self->mask) {
         rlx_value_id other_id = self->cells[cell];
         if (other_id == RLX_NONE) {

@@ -3,6 +3,7 @@
  * is in build.c, rewriting in edit.c. */
 #include "ir/graph.h"
 
+#include "base/hash.h"
 #include "base/size.h"
 #include "ir/dtype.h"
 
@@ -44,9 +45,7 @@ void rlx_graph_destroy(rlx_graph *graph) {
 }
 
 static uint64_t hash_text(const char *text) {
-    uint64_t hash = 1469598103934665603u;
-    for (; *text != 0; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    uint64_t hash = rlx_hash(RLX_HASH_SEED, text, strlen(text));
     return hash ^ (hash >> 29);
 }
 

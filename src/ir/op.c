@@ -2,6 +2,7 @@
 /* The op table, built from ops.def, and the field lists of the attribute structs. */
 #include "ir/op.h"
 
+#include "base/hash.h"
 #include "ir/infer.h"
 #include "ir/layout.h"
 
@@ -287,14 +288,12 @@ bool rlx_attrs_equal(rlx_op op, const void *a, const void *b) {
 
 uint64_t rlx_attrs_hash(rlx_op op, const void *attrs) {
     const rlx_op_info *info = rlx_op_info_of(op);
-    uint64_t hash = 1469598103934665603u ^ (uint64_t)op;
+    uint64_t hash = RLX_HASH_SEED ^ (uint64_t)op;
     if (info == NULL) return hash;
     for (uint32_t i = 0; i < info->field_count; i++) {
         size_t bytes;
-        const unsigned char *data = field_bytes(&info->fields[i], attrs, &bytes);
-        hash = (hash ^ bytes) * 1099511628211u;
-        for (size_t b = 0; b < bytes; b++)
-            hash = (hash ^ data[b]) * 1099511628211u;
+        const void *data = field_bytes(&info->fields[i], attrs, &bytes);
+        hash = rlx_hash(rlx_hash(hash, &bytes, sizeof bytes), data, bytes);
     }
     return hash;
 }

@@ -4,6 +4,7 @@
  * it; knows neither. Queries are in query.c. */
 #include "plan/plan.h"
 
+#include "base/hash.h"
 #include "base/size.h"
 #include "ir/dtype.h"
 #include "ir/layout.h"
@@ -127,27 +128,20 @@ rlx_status rlx_plan_copy_attrs(rlx_plan *plan, rlx_op op, const void *attrs,
     return RLX_OK;
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
-    const uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* Byte by byte from the low end, so that every machine gets the same hash. */
 static uint64_t hash_u64(uint64_t hash, uint64_t value) {
     uint8_t bytes[8];
     for (uint32_t i = 0; i < 8; i++)
         bytes[i] = (uint8_t)(value >> (8 * i));
-    return hash_bytes(hash, bytes, sizeof bytes);
+    return rlx_hash(hash, bytes, sizeof bytes);
 }
 
 uint64_t rlx_plan_state_hash(const rlx_plan *plan) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = RLX_HASH_SEED;
     for (uint32_t i = 0; i < plan->slots.count; i++) {
         const rlx_plan_slot *slot = &plan->slots.items[i];
         if (slot->kind != RLX_VALUE_STATE) continue;
-        hash = hash_bytes(hash, slot->name, strlen(slot->name) + 1);
+        hash = rlx_hash(hash, slot->name, strlen(slot->name) + 1);
         hash = hash_u64(hash, slot->dtype);
         hash = hash_u64(hash, slot->rank);
         for (uint32_t axis = 0; axis < slot->rank; axis++)

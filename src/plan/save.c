@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a program file: header, plan section, weights. The runtime hands in the weights once its
  * prepare steps have run; a program that is saved and one that runs have the same bytes. */
+#include "base/hash.h"
 #include "base/size.h"
 #include "plan/file.h"
 
@@ -19,11 +20,7 @@ static void put_u32(uint8_t *at, uint32_t value) {
 }
 
 uint64_t rlx_file_checksum(const void *data, uint64_t bytes) {
-    const uint8_t *at = data;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (uint64_t i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return rlx_hash(RLX_HASH_SEED, data, (size_t)bytes);
 }
 
 /* Weights are stored as the machine that prepared them had them: this number, written as such,

@@ -5,6 +5,7 @@
  * everything works without one. */
 #include "backend/vulkan/device.h"
 
+#include "base/hash.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -18,14 +19,6 @@ typedef struct head {
     char magic[8];
     uint64_t bytes, sum;
 } head;
-
-static uint64_t sum_of(const void *data, size_t bytes) {
-    const uint8_t *at = data;
-    uint64_t sum = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < bytes; i++)
-        sum = (sum ^ at[i]) * UINT64_C(1099511628211);
-    return sum;
-}
 
 /* False: the folder's name is too long. */
 static bool name_file(const rlx_vk_device *device, const char *folder, char *path, size_t bytes) {
@@ -46,7 +39,7 @@ static void *read_payload(const rlx_allocator *allocator, FILE *file, uint64_t *
     if (memcmp(top.magic, magic, sizeof magic) != 0 || top.bytes > MOST_BYTES) return NULL;
     if (rlx_alloc_zero(allocator, top.bytes + 1, &data) != RLX_OK) return NULL;
     if (fread(data, 1, (size_t)top.bytes, file) != top.bytes || fgetc(file) != EOF ||
-        sum_of(data, (size_t)top.bytes) != top.sum) {
+        rlx_hash(RLX_HASH_SEED, data, (size_t)top.bytes) != top.sum) {
         rlx_free(allocator, data);
         return NULL;
     }
@@ -112,7 +105,7 @@ void rlx_vk_cache_save(rlx_vk_device *device) {
         VK_SUCCESS) {
         memcpy(top.magic, magic, sizeof magic);
         top.bytes = bytes;
-        top.sum = sum_of(data, bytes);
+        top.sum = rlx_hash(RLX_HASH_SEED, data, bytes);
         if (!write_file(device->cache_path, &top, data)) {
             rlx_log(RLX_LOG_INFO, "pipelines of %s are not kept: cannot write '%s'", device->name,
                     device->cache_path);

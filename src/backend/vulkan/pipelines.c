@@ -4,6 +4,7 @@
 #include "backend/vulkan/device.h"
 
 #include "backend/vulkan/chain.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -23,27 +24,20 @@ static const struct {
 #undef RLX_VK_SHADER
 };
 
-static uint64_t hash(uint64_t seed, const void *data, size_t bytes) {
-    const uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        seed = (seed ^ at[i]) * UINT64_C(1099511628211);
-    return seed;
-}
-
 uint64_t rlx_vk_shaders_hash(void) {
-    uint64_t value = UINT64_C(14695981039346656037);
+    uint64_t value = RLX_HASH_SEED;
     for (uint32_t i = 0; i < sizeof shaders / sizeof *shaders; i++)
-        value = hash(value, shaders[i].words, shaders[i].count * sizeof(uint32_t));
+        value = rlx_hash(value, shaders[i].words, shaders[i].count * sizeof(uint32_t));
     return value;
 }
 
 /* Of what a chain computes; its inputs' dtypes are in the key already. */
 static uint64_t hash_code(const rlx_vk_dispatch *dispatch) {
-    uint64_t value = UINT64_C(14695981039346656037);
+    uint64_t value = RLX_HASH_SEED;
     for (uint32_t i = 0; i < dispatch->code_count; i++) {
         int64_t words[RLX_CHAIN_WORDS];
         rlx_chain_encode(&dispatch->code[i], words);
-        value = hash(value, words, sizeof words);
+        value = rlx_hash(value, words, sizeof words);
     }
     return value;
 }
