@@ -358,8 +358,12 @@ rlx_status rlx_rewrite_reshaped(rlx_rewrite *rewrite, rlx_node_id anchor, rlx_va
                                 const int64_t *dims, uint32_t rank, rlx_value_id *out_value) {
     const rlx_shape *shape = &rlx_rewrite_type(rewrite, value)->shape;
     rlx_reshape_attrs attrs = {.shape = {.count = rank}};
-    memcpy(attrs.shape.items, dims, rank * sizeof *dims);
-    if (shape->rank == rank && memcmp(shape->dims, dims, rank * sizeof *dims) == 0) {
+    bool is_same = shape->rank == rank;
+    for (uint32_t i = 0; i < rank; i++) { /* of a scalar dims may be NULL */
+        attrs.shape.items[i] = dims[i];
+        is_same = is_same && shape->dims[i] == dims[i];
+    }
+    if (is_same) {
         *out_value = value;
         return RLX_OK;
     }
