@@ -16,7 +16,6 @@ typedef struct split {
     rlx_node_id root;
     rlx_windows windows;
     int64_t groups, inputs, outputs; /* channels: of a group, of all groups */
-    int64_t phases;                  /* of all axes */
     bool is_strided;
 } split;
 
@@ -26,7 +25,7 @@ static bool read_split(rlx_rewrite *rewrite, rlx_node_id root, split *out) {
     const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
     const rlx_shape *kernel = &rlx_rewrite_type(rewrite, w)->shape;
     uint32_t count = x->shape.rank - 2;
-    *out = (split){.rewrite = rewrite, .root = root, .phases = 1};
+    *out = (split){.rewrite = rewrite, .root = root};
     if (attrs->activation.op != RLX_OP_NONE || rlx_rewrite_has_extent(x) ||
         !rlx_dtype_is_float(x->dtype) || !rlx_rewrite_fact(rewrite, w)->is_prepared ||
         rlx_windows_conv_transpose(attrs, count, x->shape.dims + 2, kernel->dims + 2,
@@ -40,21 +39,31 @@ static bool read_split(rlx_rewrite *rewrite, rlx_node_id root, split *out) {
     for (uint32_t i = 0; i < count; i++) {
         const rlx_window *axis = &out->windows.axes[i];
         out->is_strided |= axis->stride != 1;
-        out->phases *= axis->stride; /* inside the output, whose size is checked */
         if (axis->in == 0 || axis->out == 0) return false;
     }
     return true;
+}
+
+/* Of all axes; `fits` has bounded the strides. */
+static int64_t phases_of(const split *self) {
+    int64_t phases = 1;
+    for (uint32_t i = 0; i < self->windows.count; i++)
+        phases *= self->windows.axes[i].stride;
+    return phases;
 }
 
 static int64_t taps(const rlx_window *axis) { /* of one phase */
     return (axis->kernel + axis->stride - 1) / axis->stride;
 }
 
-/* Where outputs are cut out of the woven steps; and dims of at most the rank that there is. */
+/* Where outputs are cut out of the woven steps; dims of at most the rank that there is; and strides
+ * that a kernel fills to some degree: what is between its taps is zeros that are multiplied. */
+enum { MOST_STRIDE_OF_KERNEL = 4 };
 static bool fits(const split *self) {
     if (self->windows.count * 2 + (self->groups > 1 ? 3 : 2) > RLX_MAX_RANK) return false;
     for (uint32_t i = 0; i < self->windows.count; i++) {
         const rlx_window *axis = &self->windows.axes[i];
+        if (axis->stride / MOST_STRIDE_OF_KERNEL > axis->kernel) return false;
         int64_t steps = axis->in + taps(axis) - 1, reach = (axis->kernel - 1) * axis->dilation;
         if (self->is_strided) {
             if (axis->dilation != 1 || axis->begin < 0 ||
@@ -114,7 +123,7 @@ static rlx_status turn_kernel(const split *self, rlx_value_id *w) {
     RLX_TRY(reshape(self, dims, rank, w));
     RLX_TRY(put(self, RLX_OP_SLICE, &slice, w));
     RLX_TRY(put(self, RLX_OP_TRANSPOSE, &transpose, w));
-    int64_t flat[RLX_MAX_RANK] = {self->outputs * self->phases, self->inputs};
+    int64_t flat[RLX_MAX_RANK] = {self->outputs * phases_of(self), self->inputs};
     for (uint32_t i = 0; i < count; i++)
         flat[2 + i] = taps(&self->windows.axes[i]);
     return reshape(self, flat, 2 + count, w);
@@ -122,9 +131,9 @@ static rlx_status turn_kernel(const split *self, rlx_value_id *w) {
 
 /* A bias for every phase. */
 static rlx_status repeat_bias(const split *self, rlx_value_id *bias) {
-    int64_t column[2] = {self->outputs, 1}, flat = self->outputs * self->phases;
-    rlx_reshape_attrs all = {.shape = {.count = 2, .items = {self->outputs, self->phases}}};
-    if (*bias == RLX_NONE || self->phases == 1) return RLX_OK;
+    int64_t column[2] = {self->outputs, 1}, flat = self->outputs * phases_of(self);
+    rlx_reshape_attrs all = {.shape = {.count = 2, .items = {self->outputs, phases_of(self)}}};
+    if (*bias == RLX_NONE || phases_of(self) == 1) return RLX_OK;
     RLX_TRY(reshape(self, column, 2, bias));
     RLX_TRY(put(self, RLX_OP_EXPAND, &all, bias));
     return reshape(self, &flat, 1, bias);
