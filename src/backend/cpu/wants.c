@@ -67,8 +67,8 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
                          rlx_layout *in_layouts) {
     static const rlx_layout panels[2][2][2] = {
         {{RLX_LAYOUT_COLUMNS16, RLX_LAYOUT_COLUMNS16X2},
-         {RLX_LAYOUT_COLUMNS32, RLX_LAYOUT_COLUMNS32X2}},
-        {{RLX_LAYOUT_ROWS16, RLX_LAYOUT_ROWS16X2}, {RLX_LAYOUT_ROWS32, RLX_LAYOUT_ROWS32X2}}};
+         {RLX_LAYOUT_COLUMNS32, RLX_LAYOUT_COLUMNS32X4}},
+        {{RLX_LAYOUT_ROWS16, RLX_LAYOUT_ROWS16X2}, {RLX_LAYOUT_ROWS32, RLX_LAYOUT_ROWS32X4}}};
     const rlx_matmul_attrs *attrs = query->attrs;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1];
     bool is_float = is_small_float(a->dtype) && is_small_float(b->dtype);
@@ -80,8 +80,6 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
     int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], width = is_wide ? 32 : 16;
     if (n < 1 || width - 1 - (n - 1) % width > n / 4) return;
     in_layouts[1] = panels[attrs->transpose_b][is_wide][is_pair];
-    if (is_pair && (level->flags & RLX_CPU_VNNI) != 0)
-        in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS32X4 : RLX_LAYOUT_COLUMNS32X4;
 }
 
 static const wants_row rows[] = {

@@ -1,43 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* matmul of 8-bit integers to 32 bits, weights in panels with k in pairs. Both operands are widened
  * to 16 bits, where a product of a pair cannot overflow (the 8-bit multiply-add of AVX2 would
- * saturate), so the result is exact modulo 2^32, like scalar C. */
+ * saturate), so the result is exact modulo 2^32, like scalar C. Vectors of 32 bytes: the family is
+ * NARROW. */
 #include "backend/cpu/vec/matmul.h"
 
 #if defined(__x86_64__)
 enum { MATMUL_GROUP = 2 };
-#define COLUMNS_LAYOUT (VF < 16 ? RLX_LAYOUT_COLUMNS16X2 : RLX_LAYOUT_COLUMNS32X2)
-#define ROWS_LAYOUT    (VF < 16 ? RLX_LAYOUT_ROWS16X2 : RLX_LAYOUT_ROWS32X2)
+#define COLUMNS_LAYOUT RLX_LAYOUT_COLUMNS16X2
+#define ROWS_LAYOUT    RLX_LAYOUT_ROWS16X2
 #define TILE_TARGET
 
-#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
 VEC_INLINE vi pairs_times(vi a, vi b) {
-    return (vi)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+    return (vi)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 }
 VEC_INLINE vi widen(const uint8_t *from, bool is_signed) {
-    __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)from);
-    return (vi)(is_signed ? _mm512_cvtepi8_epi16(bytes) : _mm512_cvtepu8_epi16(bytes));
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from);
+    return (vi)(is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes));
 }
-#else
-typedef union vec_integers {
-    vi v;
-    __m256i n[RLX_VEC_BYTES / 32];
-} vec_integers;
-VEC_INLINE vi pairs_times(vi a, vi b) {
-    vec_integers x = {a}, y = {b}, r;
-    for (int p = 0; p < RLX_VEC_BYTES / 32; p++)
-        r.n[p] = _mm256_madd_epi16(x.n[p], y.n[p]);
-    return r.v;
-}
-VEC_INLINE vi widen(const uint8_t *from, bool is_signed) {
-    vec_integers r;
-    for (int p = 0; p < RLX_VEC_BYTES / 32; p++) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + 16 * p));
-        r.n[p] = is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
-    }
-    return r.v;
-}
-#endif
 
 /* c (+)= a b over `depth` pairs of k. a is [depth][rows] of two i16, b [depth][MATMUL_COLUMNS] of
  * two bytes, c [rows][MATMUL_COLUMNS]. */
