@@ -24,6 +24,7 @@ typedef struct rlx_pass_context {
 RLX_WARN_UNUSED rlx_status rlx_pass_bind(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fold(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_remove_dead(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_compact(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_merge_duplicates(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_canonicalise(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_batch_norm(rlx_pass_context *context);

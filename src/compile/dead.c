@@ -68,6 +68,11 @@ static void compact_block(rlx_graph *graph, rlx_block *block) {
     block->nodes.count = kept;
 }
 
+/* Leaves the tables as small as what is left, for all that has a row per value. */
+rlx_status rlx_pass_compact(rlx_pass_context *context) {
+    return rlx_graph_compact(context->graph);
+}
+
 rlx_status rlx_pass_remove_dead(rlx_pass_context *context) {
     marks self = {.graph = context->graph};
     rlx_graph *graph = context->graph;

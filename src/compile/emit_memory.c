@@ -39,7 +39,8 @@ static rlx_weight_key leaf_key(const rlx_value *value) {
     key = mix_bytes(key, value->type.shape.dims, value->type.shape.rank * sizeof(int64_t));
     key = mix(key, value->type.dtype);
     if (value->kind == RLX_VALUE_CONSTANT) return mix_bytes(key, value->data, value->data_bytes);
-    key = mix_bytes(key, &value->window, sizeof value->window);
+    if (value->kind == RLX_VALUE_PARAMETER)
+        key = mix_bytes(key, &value->weight->window, sizeof value->weight->window);
     return mix_bytes(key, value->name, strlen(value->name));
 }
 
@@ -250,7 +251,7 @@ static rlx_status add_shared(rlx_entry_emission *self, rlx_weight_key key, uint3
 /* Notes where the bytes of a parameter or constant come from. */
 static rlx_status add_source(rlx_entry_emission *self, rlx_value_id root, uint32_t slot) {
     const rlx_value *value = &self->lowered->graph->values.items[root];
-    rlx_plan_source source = {.slot = slot, .source = value->source, .window = value->window};
+    rlx_plan_source source = {.slot = slot};
     if (value->kind == RLX_VALUE_CONSTANT) {
         void *copy = NULL;
         RLX_TRY(rlx_scratch_alloc(&self->plan->memory, value->data_bytes, &copy));
@@ -258,8 +259,11 @@ static rlx_status add_source(rlx_entry_emission *self, rlx_value_id root, uint32
         source.is_constant = true;
         source.source =
             (rlx_source){.kind = RLX_SOURCE_MEMORY, .memory = copy, .bytes = value->data_bytes};
-    } else if (value->source.path != NULL) {
-        RLX_TRY(rlx_plan_text(self->plan, value->source.path, &source.source.path));
+    } else {
+        source.source = value->weight->source;
+        source.window = value->weight->window;
+        if (source.source.path != NULL)
+            RLX_TRY(rlx_plan_text(self->plan, source.source.path, &source.source.path));
     }
     return rlx_vec_push(self->plan->allocator, &self->plan->sources, source);
 }

@@ -54,14 +54,16 @@ static rlx_status window_parameter(rlx_sharder *self, rlx_value_id weight, uint3
         inner *= (uint64_t)from->type.shape.dims[i];
     value->type = from->type;
     value->is_typed = true;
-    value->source = from->source;
-    value->window = (rlx_source_window){.rows = rows,
-                                        .row = (uint64_t)from->type.shape.dims[axis] * inner,
-                                        .first = (uint64_t)p->first * inner,
-                                        .count = (uint64_t)p->count * inner,
-                                        .width = (uint64_t)p->width * inner};
     value->type.shape.dims[axis] = p->width;
-    return RLX_OK;
+    const rlx_weight part_of_it = {
+        .source = from->weight->source,
+        .window = {.rows = rows,
+                   .row = (uint64_t)from->type.shape.dims[axis] * inner,
+                   .first = (uint64_t)p->first * inner,
+                   .count = (uint64_t)p->count * inner,
+                   .width = (uint64_t)p->width * inner},
+    };
+    return rlx_graph_keep_weight(graph, &part_of_it, &value->weight);
 }
 
 /* Cut out, and filled up with zeros. */
@@ -87,7 +89,7 @@ static rlx_status cut_segment(rlx_sharder *self, rlx_value_id weight, const rlx_
                               rlx_value_id *out_value) {
     part p = part_of(label, segment, group);
     const rlx_value *value = &self->graph->values.items[weight];
-    if (value->kind == RLX_VALUE_PARAMETER && value->window.rows == 0) {
+    if (value->kind == RLX_VALUE_PARAMETER && value->weight->window.rows == 0) {
         return window_parameter(self, weight, label->axis, &p, out_value);
     }
     return slice_value(self, weight, label->axis, &p, out_value);

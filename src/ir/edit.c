@@ -23,10 +23,21 @@ void rlx_graph_count_uses(const rlx_graph *graph, uint32_t *counts) {
         counts[graph->outputs.items[i].value]++;
 }
 
-static rlx_status clone_values(const rlx_graph *graph, rlx_graph *copy) {
+static rlx_status clone_weight(rlx_graph *copy, rlx_value *value) {
+    rlx_weight weight = *value->weight;
+    if (weight.source.path != NULL)
+        RLX_TRY(rlx_graph_keep_path(copy, weight.source.path, &weight.source.path));
+    return rlx_graph_keep_weight(copy, &weight, &value->weight);
+}
+
+static rlx_status clone_values(const rlx_graph *graph, bool is_shared, rlx_graph *copy) {
     RLX_TRY(rlx_vec_reserve(copy->allocator, &copy->values, graph->values.count));
     for (uint32_t i = 0; i < graph->values.count; i++) {
         rlx_value value = graph->values.items[i];
+        if (is_shared) {
+            copy->values.items[copy->values.count++] = value;
+            continue;
+        }
         RLX_TRY(rlx_scratch_text(&copy->memory, value.name, strlen(value.name), &value.name));
         if (value.data != NULL) {
             void *data = NULL;
@@ -34,10 +45,7 @@ static rlx_status clone_values(const rlx_graph *graph, rlx_graph *copy) {
             if (value.data_bytes != 0) memcpy(data, value.data, value.data_bytes);
             value.data = data;
         }
-        if (value.source.path != NULL) {
-            RLX_TRY(rlx_scratch_text(&copy->memory, value.source.path, strlen(value.source.path),
-                                     &value.source.path));
-        }
+        if (value.weight != NULL) RLX_TRY(clone_weight(copy, &value));
         copy->values.items[copy->values.count++] = value;
     }
     RLX_TRY(rlx_vec_reserve(copy->allocator, &copy->names, graph->names.count));
@@ -59,11 +67,11 @@ static rlx_status clone_ids(rlx_graph *copy, const uint32_t *ids, uint32_t count
     return RLX_OK;
 }
 
-static rlx_status clone_nodes(const rlx_graph *graph, rlx_graph *copy) {
+static rlx_status clone_nodes(const rlx_graph *graph, bool is_shared, rlx_graph *copy) {
     RLX_TRY(rlx_vec_reserve(copy->allocator, &copy->nodes, graph->nodes.count));
     for (uint32_t i = 0; i < graph->nodes.count; i++) {
         rlx_node node = graph->nodes.items[i];
-        RLX_TRY(rlx_graph_copy_attrs(copy, node.op, node.attrs, &node.attrs));
+        if (!is_shared) RLX_TRY(rlx_graph_copy_attrs(copy, node.op, node.attrs, &node.attrs));
         RLX_TRY(clone_ids(copy, node.inputs, node.input_count, &node.inputs));
         RLX_TRY(clone_ids(copy, node.outputs, node.output_count, &node.outputs));
         copy->nodes.items[copy->nodes.count++] = node;
@@ -87,9 +95,9 @@ static rlx_status clone_block(const rlx_graph *graph, rlx_graph *copy, uint32_t 
     return RLX_OK;
 }
 
-static rlx_status clone_into(const rlx_graph *graph, rlx_graph *copy) {
-    RLX_TRY(clone_values(graph, copy));
-    RLX_TRY(clone_nodes(graph, copy));
+static rlx_status clone_into(const rlx_graph *graph, bool is_shared, rlx_graph *copy) {
+    RLX_TRY(clone_values(graph, is_shared, copy));
+    RLX_TRY(clone_nodes(graph, is_shared, copy));
     copy->blocks.count = 0; /* the fresh graph's main block has nothing to free */
     for (uint32_t i = 0; i < graph->blocks.count; i++)
         RLX_TRY(clone_block(graph, copy, i));
@@ -104,18 +112,29 @@ static rlx_status clone_into(const rlx_graph *graph, rlx_graph *copy) {
         RLX_TRY(rlx_vec_push(copy->allocator, &copy->outputs, output));
     }
     copy->current = graph->current;
+    copy->made = graph->made;
     return RLX_OK;
 }
 
-rlx_status rlx_graph_clone(const rlx_graph *graph, const rlx_allocator *allocator,
-                           rlx_graph **out_graph) {
+static rlx_status make_copy(const rlx_graph *graph, bool is_shared, const rlx_allocator *allocator,
+                            rlx_graph **out_graph) {
     rlx_graph *copy = NULL;
     RLX_TRY(rlx_graph_create(allocator, &copy));
-    rlx_status status = clone_into(graph, copy);
+    rlx_status status = clone_into(graph, is_shared, copy);
     if (status != RLX_OK) {
         rlx_graph_destroy(copy);
         return status;
     }
     *out_graph = copy;
     return RLX_OK;
+}
+
+rlx_status rlx_graph_clone(const rlx_graph *graph, const rlx_allocator *allocator,
+                           rlx_graph **out_graph) {
+    return make_copy(graph, false, allocator, out_graph);
+}
+
+rlx_status rlx_graph_share(const rlx_graph *graph, const rlx_allocator *allocator,
+                           rlx_graph **out_graph) {
+    return make_copy(graph, true, allocator, out_graph);
 }

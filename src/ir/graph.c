@@ -60,7 +60,10 @@ static uint32_t name_cell(const rlx_graph *graph, const char *name) {
     return cell;
 }
 
-static void rehash(rlx_graph *graph) {
+void rlx_graph_rehash(rlx_graph *graph) {
+    while (graph->names.count > 64 && graph->names.count / 4 > graph->values.count)
+        graph->names.count /= 2;
+    if (graph->names.count == 0) return;
     memset(graph->names.items, 0xFF, graph->names.count * sizeof *graph->names.items);
     graph->renamed = 0;
     for (uint32_t i = 0; i < graph->values.count; i++) {
@@ -79,14 +82,14 @@ static rlx_status reserve_name(rlx_graph *graph) {
     if (wanted == graph->names.count) return RLX_OK;
     RLX_TRY(rlx_vec_reserve(graph->allocator, &graph->names, wanted));
     graph->names.count = wanted;
-    rehash(graph);
+    rlx_graph_rehash(graph);
     return RLX_OK;
 }
 
 void rlx_graph_drop_values(rlx_graph *graph, uint32_t first) {
     if (first == graph->values.count) return;
     graph->values.count = first;
-    rehash(graph);
+    rlx_graph_rehash(graph);
 }
 
 rlx_status rlx_graph_rename(rlx_graph *graph, rlx_value_id id, const char *name) {
@@ -112,19 +115,19 @@ rlx_status rlx_graph_new_value(rlx_graph *graph, const char *name, rlx_value_kin
                                rlx_value_id *out_value) {
     rlx_value value = {.kind = kind, .producer = RLX_NONE, .block = graph->current};
     uint32_t id = graph->values.count;
+    char made_up[16];
     value.type = rlx_type_make(RLX_DTYPE_F32, NULL, 0);
     RLX_TRY(reserve_name(graph));
     if (name == NULL || name[0] == 0) {
-        uint32_t number = id;
+        if (graph->made < id) graph->made = id;
         do {
-            RLX_TRY(rlx_scratch_printf(&graph->memory, &value.name, "%%%u", number++));
-        } while (graph->names.items[name_cell(graph, value.name)] != RLX_NONE);
-    } else {
-        if (graph->names.items[name_cell(graph, name)] != RLX_NONE) {
-            return RLX_FAIL(RLX_INVALID_GRAPH, "the name '%s' is taken", name);
-        }
-        RLX_TRY(rlx_scratch_text(&graph->memory, name, strlen(name), &value.name));
+            snprintf(made_up, sizeof made_up, "%%%u", graph->made++);
+        } while (graph->names.items[name_cell(graph, made_up)] != RLX_NONE);
+        name = made_up;
+    } else if (graph->names.items[name_cell(graph, name)] != RLX_NONE) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "the name '%s' is taken", name);
     }
+    RLX_TRY(rlx_scratch_text(&graph->memory, name, strlen(name), &value.name));
     uint32_t cell = name_cell(graph, value.name);
     RLX_TRY(rlx_vec_push(graph->allocator, &graph->values, value));
     graph->names.items[cell] = id;
@@ -201,6 +204,13 @@ rlx_status rlx_graph_add_state(rlx_graph *graph, const char *name, rlx_dtype dty
     return add_leaf(graph, name, RLX_VALUE_STATE, dtype, &shape, out_value);
 }
 
+rlx_status rlx_graph_keep_path(rlx_graph *graph, const char *path, const char **out_path) {
+    if (graph->path == NULL || strcmp(graph->path, path) != 0)
+        RLX_TRY(rlx_scratch_text(&graph->memory, path, strlen(path), &graph->path));
+    *out_path = graph->path;
+    return RLX_OK;
+}
+
 /* The source's size must be the value's; its path is copied. */
 static rlx_status take_source(rlx_graph *graph, const char *name, rlx_dtype dtype,
                               const rlx_shape *shape, const rlx_source *source,
@@ -229,7 +239,7 @@ static rlx_status take_source(rlx_graph *graph, const char *name, rlx_dtype dtyp
         if (source->path == NULL) {
             return RLX_FAIL(RLX_INVALID_ARGUMENT, "'%s': the source has no path", name);
         }
-        RLX_TRY(rlx_scratch_text(&graph->memory, source->path, strlen(source->path), &copy.path));
+        RLX_TRY(rlx_graph_keep_path(graph, source->path, &copy.path));
     }
     *out_source = copy;
     return RLX_OK;
@@ -238,14 +248,17 @@ static rlx_status take_source(rlx_graph *graph, const char *name, rlx_dtype dtyp
 rlx_status rlx_graph_add_parameter(rlx_graph *graph, const char *name, rlx_dtype dtype,
                                    rlx_shape shape, const rlx_source *source,
                                    rlx_value_id *out_value) {
-    rlx_source copy = {.kind = RLX_SOURCE_NONE};
+    rlx_weight weight = {.source = {.kind = RLX_SOURCE_NONE}};
     if (graph == NULL || out_value == NULL) return RLX_FAIL(RLX_INVALID_ARGUMENT, "null");
     RLX_TRY(check_type(graph, name, dtype, &shape));
     if (source != NULL) {
-        RLX_TRY(take_source(graph, name == NULL ? "" : name, dtype, &shape, source, &copy));
+        RLX_TRY(
+            take_source(graph, name == NULL ? "" : name, dtype, &shape, source, &weight.source));
     }
+    const rlx_weight *kept = NULL;
+    RLX_TRY(rlx_graph_keep_weight(graph, &weight, &kept));
     RLX_TRY(add_leaf(graph, name, RLX_VALUE_PARAMETER, dtype, &shape, out_value));
-    graph->values.items[*out_value].source = copy;
+    graph->values.items[*out_value].weight = kept;
     return RLX_OK;
 }
 
@@ -303,6 +316,15 @@ rlx_status rlx_graph_value(const rlx_graph *graph, rlx_value_id id, rlx_value_in
     return RLX_OK;
 }
 
+rlx_status rlx_graph_keep_weight(rlx_graph *graph, const rlx_weight *weight,
+                                 const rlx_weight **out_weight) {
+    rlx_weight *copy = NULL;
+    RLX_TRY(rlx_scratch_alloc(&graph->memory, sizeof *copy, (void **)&copy));
+    *copy = *weight;
+    *out_weight = copy;
+    return RLX_OK;
+}
+
 rlx_status rlx_graph_parameter_source(const rlx_graph *graph, rlx_value_id id,
                                       rlx_source *out_source) {
     rlx_value_info info;
@@ -311,7 +333,7 @@ rlx_status rlx_graph_parameter_source(const rlx_graph *graph, rlx_value_id id,
     if (info.kind != RLX_VALUE_PARAMETER) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "'%s' is no parameter", info.name);
     }
-    *out_source = graph->values.items[id].source;
+    *out_source = graph->values.items[id].weight->source;
     return RLX_OK;
 }
 

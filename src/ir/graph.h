@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first waist from inside: what importers fill and passes rewrite. Everything that a graph
- * points to lives in its own scratch memory, so removing a node is marking it. Knows nothing of
+ * points to lives in its own scratch memory (or in that of the graph that it shares it with), so
+ * removing a node is marking it. Knows nothing of
  * plans, devices or files. */
 #ifndef RLX_IR_GRAPH_H
 #define RLX_IR_GRAPH_H
@@ -12,18 +13,24 @@
 
 #include <rlx/graph.h>
 
+/* Where the bytes of a parameter are. */
+typedef struct rlx_weight {
+    rlx_source source;
+    rlx_source_window window; /* the part of the source that it is; rows 0: all of it */
+} rlx_weight;
+
+/* Models have many values, so what few of them need is out of line. */
 typedef struct rlx_value {
     const char *name; /* never NULL, unique */
-    rlx_value_kind kind;
-    bool is_typed;
     rlx_type type;
+    const void *data; /* constants: row-major bytes */
+    uint64_t data_bytes;
+    const rlx_weight *weight; /* parameters: never NULL; replace, do not edit */
+    rlx_value_kind kind;
     rlx_node_id producer; /* RLX_NONE for inputs, parameters, constants, states, block inputs */
     uint32_t producer_output;
     rlx_block_id block; /* where it is defined; 0 is the main block */
-    const void *data;   /* constants: row-major bytes */
-    uint64_t data_bytes;
-    rlx_source source;        /* parameters */
-    rlx_source_window window; /* parameters: the part of the source that it is; rows 0: all of it */
+    bool is_typed;
 } rlx_value;
 
 typedef struct rlx_node {
@@ -64,7 +71,9 @@ struct rlx_graph {
     RLX_VEC(rlx_output) outputs;
     RLX_VEC(uint32_t) names; /* open hash of value ids by name; used while building only */
     uint32_t renamed;        /* cells of `names` that hold a name no longer in use */
+    uint32_t made;           /* made-up names have been numbered up to here */
     rlx_block_id current;    /* where new nodes go */
+    const char *path;        /* of the last weight in a file; NULL: none yet */
 };
 
 /* Symbols as dims: symbol s is the dim -1 - s. */
@@ -96,12 +105,28 @@ RLX_WARN_UNUSED rlx_status rlx_graph_insert_flow(rlx_graph *graph, rlx_op op, co
                                                  rlx_node_id *out_node);
 /* Forgets the values from `first` on: for a call that failed half way. */
 void rlx_graph_drop_values(rlx_graph *graph, uint32_t first);
+/* Fills the table of names anew, and makes it smaller where it is far too large. */
+void rlx_graph_rehash(rlx_graph *graph);
 /* Copies an attribute struct (and its lists) into the graph's memory. */
 RLX_WARN_UNUSED rlx_status rlx_graph_copy_attrs(rlx_graph *graph, rlx_op op, const void *attrs,
                                                 const void **out_attrs);
 /* A deep copy, dead nodes left out of the block lists; ids stay the same. */
 RLX_WARN_UNUSED rlx_status rlx_graph_clone(const rlx_graph *graph, const rlx_allocator *allocator,
                                            rlx_graph **out_graph);
+/* The same, but names, attributes, sources and data stay where they are: `graph` must outlive the
+ * copy. None of them is ever edited, so either may be changed. */
+RLX_WARN_UNUSED rlx_status rlx_graph_share(const rlx_graph *graph, const rlx_allocator *allocator,
+                                           rlx_graph **out_graph);
+/* Leaves out dead nodes, and values that no node, block or output names; inputs and states stay.
+ * Ids change, their order does not. */
+RLX_WARN_UNUSED rlx_status rlx_graph_compact(rlx_graph *graph);
+/* A copy of a path in the graph's memory. Most weights of a model lie in one file: the same one
+ * again is kept once. */
+RLX_WARN_UNUSED rlx_status rlx_graph_keep_path(rlx_graph *graph, const char *path,
+                                               const char **out_path);
+/* A copy of `weight` in the graph's memory; its path is taken as it is. */
+RLX_WARN_UNUSED rlx_status rlx_graph_keep_weight(rlx_graph *graph, const rlx_weight *weight,
+                                                 const rlx_weight **out_weight);
 /* How often each value is used as an input, yield or output; `counts` has value_count entries. */
 void rlx_graph_count_uses(const rlx_graph *graph, uint32_t *counts);
 /* "node 'y' (matmul)": for messages; named by its first output. */

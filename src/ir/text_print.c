@@ -54,7 +54,7 @@ static void print_path(rlx_text *text, const char *path) {
 }
 
 static void print_source(rlx_printer *printer, const rlx_value *value) {
-    const rlx_source *source = &value->source;
+    const rlx_source *source = &value->weight->source;
     char scale[RLX_NUMBER_BYTES], mean[RLX_NUMBER_BYTES];
     switch (source->kind) {
     case RLX_SOURCE_NONE:

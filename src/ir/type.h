@@ -15,9 +15,9 @@ struct rlx_graph;
  */
 typedef struct rlx_type {
     rlx_dtype dtype;
+    rlx_layout layout; /* not plain: a temporary without extents that few ops take */
     rlx_shape shape;
     rlx_value_id extents[RLX_MAX_RANK];
-    rlx_layout layout; /* not plain: a temporary without extents that few ops take */
 } rlx_type;
 
 /* Every dim is a number >= 0. */

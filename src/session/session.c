@@ -59,7 +59,7 @@ static bool is_graph_of(const rlx_session *session, const rlx_entry_spec *entry)
 static rlx_status make_graph(void *user, const rlx_entry_spec *entry,
                              const rlx_allocator *allocator, rlx_graph **out_graph) {
     rlx_session *session = user;
-    if (is_graph_of(session, entry)) return rlx_graph_clone(session->graph, allocator, out_graph);
+    if (is_graph_of(session, entry)) return rlx_graph_share(session->graph, allocator, out_graph);
     const rlx_import_options options = {allocator, entry, rlx_fold_node};
     return session->model->ops->build(session->model, &options, out_graph);
 }

@@ -54,12 +54,12 @@ static void weights_are_ranges_of_files(void **state) {
     rlx_graph *graph = NULL;
     float data[6];
     assert_ok(import(MODEL, &graph));
-    const rlx_source *source = &graph->values.items[0].source;
+    const rlx_source *source = &graph->values.items[0].weight->source;
     assert_int_equal(RLX_SOURCE_FILE, source->kind);
     assert_string_equal(rlx_test_path(&shared.folder, "w.npy"), source->path);
     assert_ok(rlx_source_read(source, RLX_DTYPE_F32, 0, 6, data));
     assert_true(data[0] == 1 && data[5] == 6);
-    assert_ok(rlx_source_read(&graph->values.items[1].source, RLX_DTYPE_F32, 1, 3, data));
+    assert_ok(rlx_source_read(&graph->values.items[1].weight->source, RLX_DTYPE_F32, 1, 3, data));
     assert_true(data[0] == 4 && data[2] == 6);
     rlx_graph_destroy(graph);
 }

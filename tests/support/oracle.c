@@ -108,8 +108,9 @@ static rlx_status give_memory(rlx_test_oracle *oracle, rlx_value_id id) {
     if (value->kind == RLX_VALUE_CONSTANT && bytes > 0)
         memcpy(oracle->data[id], value->data, (size_t)bytes);
     if (value->kind != RLX_VALUE_PARAMETER) return RLX_OK;
-    RLX_TRY_WITH(rlx_source_read(&value->source, value->type.dtype, 0, elements, oracle->data[id]),
-                 "'%s'", value->name);
+    RLX_TRY_WITH(
+        rlx_source_read(&value->weight->source, value->type.dtype, 0, elements, oracle->data[id]),
+        "'%s'", value->name);
     return RLX_OK;
 }
 

@@ -7,7 +7,7 @@ import unittest
 
 import tool
 
-PASSES = ["bind", "fold", "remove_dead", "merge_duplicates", "canonicalise", "fuse_batch_norm",
+PASSES = ["bind", "fold", "remove_dead", "compact", "merge_duplicates", "canonicalise", "fuse_batch_norm",
           "split_strides", "widen_conv", "split_groups", "fuse_attention", "fuse_epilogue", "fuse_norm", "fuse_quantised", "fuse_chain", "reorder", "views",
           "in_place", "concat_in_place"]
 

@@ -62,7 +62,8 @@ static void read_weight(ox *o, rlx_value_id value) {
     ox_fail(o, rlx_type_bytes(&info->type, &bytes));
     ox_fail(o, rlx_shape_elements(&info->type.shape, &elements));
     if (ox_ok(o)) ox_fail(o, rlx_scratch_alloc(&o->graph->memory, bytes, &data));
-    if (ox_ok(o)) ox_fail(o, rlx_source_read(&info->source, info->type.dtype, 0, elements, data));
+    if (ox_ok(o))
+        ox_fail(o, rlx_source_read(&info->weight->source, info->type.dtype, 0, elements, data));
     if (!ox_ok(o)) return;
     info->kind = RLX_VALUE_CONSTANT;
     info->data = data;
