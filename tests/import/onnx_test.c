@@ -93,6 +93,28 @@ static void a_layer_runs_with_a_bound_symbol(void **state) {
     rlx_session_destroy(session);
 }
 
+static void one_session_compiles_for_many_sizes(void **state) {
+    (void)state;
+    rlx_session *session = NULL;
+    make_layer();
+    assert_ok(rlx_session_open(NULL, write_model(13), &session));
+    for (int64_t n = 1; n < 5; n++) {
+        const rlx_binding size = {"N", n};
+        const rlx_entry_spec entry = {.bindings = &size, .binding_count = 1};
+        const rlx_compile_options options = {
+            .size = sizeof options, .entries = &entry, .entry_count = 1};
+        rlx_plan *plan = NULL;
+        rlx_slot_info info;
+        uint32_t slot;
+        assert_ok(rlx_session_plan(session, "cpu:scalar", 1, &options, &plan));
+        assert_ok(rlx_plan_find_slot(plan, "y", &slot));
+        assert_ok(rlx_plan_slot_at(plan, slot, &info));
+        assert_int_equal(info.shape.dims[0], n);
+        rlx_plan_destroy(plan);
+    }
+    rlx_session_destroy(session);
+}
+
 static void a_symbol_that_is_not_bound_is_named(void **state) {
     (void)state;
     make_layer();
@@ -340,6 +362,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_layer_runs_with_a_bound_symbol, start),
+        cmocka_unit_test_setup(one_session_compiles_for_many_sizes, start),
         cmocka_unit_test_setup(a_symbol_that_is_not_bound_is_named, start),
         cmocka_unit_test_setup(only_values_that_decide_a_shape_decide_the_program, start),
         cmocka_unit_test_setup(every_unsupported_node_is_listed, start),

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_NODES = 1 << 20, MOST_CALLS = 64 };
+enum { MOST_NODES = 1 << 20, MOST_CALLS = 64, FEW_PORTS = 12 };
 
 static uint32_t hash_text(const char *text) {
     uint32_t hash = 2166136261u;
@@ -302,6 +302,7 @@ static void define_outputs(ox *o) {
 }
 
 static void map_node(ox *o, const rlx_onnx_node *node) {
+    ox_item few[FEW_PORTS] = {{0}}; /* no memory of the build for nodes of usual size */
     const rlx_onnx_node *outer = o->node;
     ox_item *in = o->in, *out = o->out;
     uint32_t in_count = o->in_count, out_count = o->out_count;
@@ -316,8 +317,10 @@ static void map_node(ox *o, const rlx_onnx_node *node) {
     o->since = 0;
     o->in_count = node->input_count;
     o->out_count = node->output_count;
-    o->in = ox_memory(o, node->input_count, sizeof *o->in);
-    o->out = ox_memory(o, node->output_count, sizeof *o->out);
+    o->in = few;
+    if (node->input_count > FEW_PORTS || node->output_count > FEW_PORTS - node->input_count)
+        o->in = ox_memory(o, (uint64_t)node->input_count + node->output_count, sizeof *o->in);
+    o->out = o->in + node->input_count;
     if (ox_ok(o)) {
         rlx_block_id block = o->graph->current;
         run_handler(o);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model file as an rlx_model: decoded once, built once per specialisation. Inputs get their sizes
- * from bindings and from the values that the caller offers; of those, only what decides shapes
- * becomes a constant. */
+/* A model file as an rlx_model: decoded, and built once per specialisation. A graph that was built
+ * needs nothing of what was decoded, so that is given back; the next build decodes again. Inputs
+ * get their sizes from bindings and from the values that the caller offers; of those, only what
+ * decides shapes becomes a constant. */
 #include "import/onnx/build.h"
 #include "import/onnx/import_onnx.h"
 
@@ -14,7 +15,32 @@ typedef struct onnx_model {
     rlx_model base;
     rlx_allocator hook;
     rlx_onnx_model proto;
+    bool is_decoded;
+    char path[];
 } onnx_model;
+
+/* All but the mapped file and its path. */
+static void forget_decoded(onnx_model *self) {
+    rlx_onnx_model *proto = &self->proto;
+    rlx_scratch_reset(&proto->memory);
+    *proto = (rlx_onnx_model){.allocator = proto->allocator,
+                              .path = proto->path,
+                              .map = proto->map,
+                              .memory.allocator = proto->allocator};
+    self->is_decoded = false;
+}
+
+static rlx_status decode(onnx_model *self) {
+    if (self->is_decoded) return RLX_OK;
+    rlx_status status = rlx_onnx_decode(&self->proto);
+    if (status != RLX_OK) {
+        forget_decoded(self);
+        return status;
+    }
+    rlx_file_map_forget(&self->proto.map);
+    self->is_decoded = true;
+    return RLX_OK;
+}
 
 /* The value that the caller offers under a name; NULL: none. */
 static const rlx_given_value *find_given(const ox *o, const char *name) {
@@ -299,8 +325,9 @@ static rlx_status try_build(const onnx_model *self, const rlx_import_options *op
 
 static rlx_status build(rlx_model *base, const rlx_import_options *options, rlx_graph **out_graph) {
     onnx_model *self = (onnx_model *)base;
-    uint32_t inputs = self->proto.graph.input_count;
     bool *is_bound = NULL, is_again = true;
+    RLX_TRY(decode(self));
+    uint32_t inputs = self->proto.graph.input_count;
     RLX_TRY(check_opsets(&self->proto));
     RLX_TRY(rlx_alloc_array(options->allocator, inputs + 1u, sizeof *is_bound, (void **)&is_bound));
     rlx_status status = RLX_OK;
@@ -309,6 +336,7 @@ static rlx_status build(rlx_model *base, const rlx_import_options *options, rlx_
     rlx_free(options->allocator, is_bound);
     rlx_file_map_forget(&self->proto.map);
     if (status == RLX_OK && is_again) status = RLX_FAIL(RLX_INTERNAL, "inputs are never bound");
+    if (status == RLX_OK) forget_decoded(self);
     return status;
 }
 
@@ -333,6 +361,7 @@ static rlx_status outline(rlx_model *base, const rlx_import_options *options,
                           rlx_graph **out_graph) {
     onnx_model *self = (onnx_model *)base;
     ox o = {.model = &self->proto, .options = options};
+    RLX_TRY(decode(self));
     o.memory.allocator = options->allocator;
     o.status = rlx_graph_create(options->allocator, &o.graph);
     o.has_value = ox_memory(&o, self->proto.graph.input_count, sizeof *o.has_value);
@@ -351,7 +380,7 @@ static rlx_status outline(rlx_model *base, const rlx_import_options *options,
 static void destroy(rlx_model *base) {
     onnx_model *self = (onnx_model *)base;
     const rlx_allocator hook = self->hook;
-    rlx_scratch_reset(&self->proto.memory);
+    forget_decoded(self);
     rlx_file_map_close(&self->proto.map);
     rlx_free(&hook, self);
 }
@@ -365,16 +394,15 @@ bool rlx_probe_onnx(const uint8_t *head, uint64_t bytes) {
 rlx_status rlx_open_onnx(const rlx_allocator *allocator, const char *path, rlx_model **out_model) {
     onnx_model *self = NULL;
     if (allocator == NULL) allocator = rlx_default_allocator();
-    RLX_TRY(rlx_alloc_zero(allocator, sizeof *self, (void **)&self));
+    uint64_t length = strlen(path) + 1;
+    RLX_TRY(rlx_alloc_zero(allocator, sizeof *self + length, (void **)&self));
     self->base.ops = &onnx_ops;
     self->hook = *allocator;
     self->proto.allocator = &self->hook;
     self->proto.memory.allocator = &self->hook;
-    rlx_status status =
-        rlx_scratch_text(&self->proto.memory, path, strlen(path), &self->proto.path);
-    if (status == RLX_OK) status = rlx_file_map_open(path, &self->proto.map);
-    if (status == RLX_OK) status = rlx_onnx_decode(&self->proto);
-    rlx_file_map_forget(&self->proto.map);
+    self->proto.path = memcpy(self->path, path, length);
+    rlx_status status = rlx_file_map_open(path, &self->proto.map);
+    if (status == RLX_OK) status = decode(self);
     if (status != RLX_OK) {
         destroy(&self->base);
         return rlx_fail_context(status, "%s", path);

@@ -150,25 +150,33 @@ static uint32_t drop_replaced(const makers *self, uint32_t *order, uint32_t coun
     return kept;
 }
 
-uint32_t *ox_order(ox *o, const rlx_onnx_graph *graph, uint32_t *out_count) {
+static uint32_t sort_nodes(ox *o, const rlx_onnx_graph *graph, uint32_t *order) {
     makers self = {0};
     edges all = {.is_sorted = true};
-    uint32_t nodes = graph->node_count, count = 0, *order = ox_memory(o, nodes, sizeof *order);
+    uint32_t nodes = graph->node_count, count = 0;
     all.first = ox_memory(o, nodes + 1u, sizeof *all.first);
-    if (!ox_ok(o) || !list_makers(o, graph, &self)) return NULL;
+    if (!ox_ok(o) || !list_makers(o, graph, &self)) return 0;
     for (uint32_t i = 0; i < nodes && ox_ok(o); i++) {
         order[i] = i;
         add_needs(o, &self, &graph->nodes[i], i, &all);
         all.first[i + 1] = all.count;
     }
-    *out_count = ox_ok(o) ? drop_replaced(&self, order, nodes) : 0;
-    if (!ox_ok(o) || all.is_sorted) return order;
+    if (!ox_ok(o) || all.is_sorted) return ox_ok(o) ? drop_replaced(&self, order, nodes) : 0;
     uint8_t *states = ox_memory(o, nodes, sizeof *states);
     uint32_t *stack = ox_memory(o, nodes, sizeof *stack), *next = ox_memory(o, nodes, sizeof *next);
     for (uint32_t i = 0; i < nodes && ox_ok(o); i++)
         next[i] = all.first[i];
     for (uint32_t i = 0; i < nodes && ox_ok(o); i++)
         visit(o, &self, &all, i, states, stack, next, order, &count);
-    *out_count = ox_ok(o) ? drop_replaced(&self, order, count) : 0;
+    return ox_ok(o) ? drop_replaced(&self, order, count) : 0;
+}
+
+uint32_t *ox_order(ox *o, const rlx_onnx_graph *graph, uint32_t *out_count) {
+    uint32_t *order = ox_memory(o, graph->node_count, sizeof *order);
+    rlx_scratch kept = o->memory;
+    o->memory.head = NULL; /* what is needed only here is gone after it */
+    *out_count = sort_nodes(o, graph, order);
+    rlx_scratch_reset(&o->memory);
+    o->memory = kept;
     return order;
 }
