@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single ops beside ONNX Runtime: where a model of another kind would lose its time.
 
-usage: ops.py BUILD [--only NAME[,NAME..]] [--rounds N] [--above RATIO]
+usage: ops.py BUILD [--only NAME[;NAME..]] [--rounds N] [--above RATIO]
 BUILD is the build folder with rlx_onnx_runner; what install.sh fetches is in BUILD/bench-onnx (run bench.py once). Each
 case is a model of one op or a few; both engines take turns of equal length. A ratio is our best time over theirs; --above
 prints only cases where it is larger. Inputs are set once: ONNX Runtime reads them where they are. Outputs are compared.
@@ -195,7 +195,7 @@ def main():
     bench.TURN_MS = 15.0
     print("| op | 1 thread: rlx, ORT (ms) | ratio | 2 threads: rlx, ORT (ms) | ratio |\n|---|---|---|---|---|")
     for name in CASES:
-        if args.only and name not in args.only.split(","):
+        if args.only and name not in args.only.split(";"):
             continue
         case, cells, worst = write_case(folder, name), [], 0.0
         for threads in ("1", "2"):

@@ -7,6 +7,7 @@
 #include "ir/dtype.h"
 #include "ir/view.h"
 #include "ref/access.h"
+#include "ref/pad.h"
 
 static int64_t units(const rlx_tensor *tensor) {
     return rlx_tensor_elements(tensor) / rlx_unit_elements(tensor->dtype);
@@ -119,41 +120,6 @@ static void tile_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
 
 /* Pad. Negative pads crop first; the rest is added around what is left. */
 
-typedef struct pad_axis {
-    int64_t start, size; /* what is left of the input */
-    int64_t lead;        /* added before it */
-} pad_axis;
-
-static pad_axis pad_axis_of(const rlx_pad_attrs *attrs, uint32_t rank, uint32_t axis, int64_t dim) {
-    int64_t before = attrs->pads.items[axis], after = attrs->pads.items[rank + axis];
-    pad_axis result = {0, dim, 0};
-    if (before < 0) result.start = -before;
-    if (before > 0) result.lead = before;
-    result.size -= result.start + (after < 0 ? -after : 0);
-    return result;
-}
-
-static int64_t modulo(int64_t value, int64_t divisor) {
-    int64_t rest = value % divisor;
-    return rest < 0 ? rest + divisor : rest;
-}
-
-/* Where output position `place` of an axis comes from; -1: the constant. */
-static int64_t pad_source(const pad_axis *axis, rlx_pad_mode mode, int64_t place) {
-    int64_t at = place - axis->lead, size = axis->size;
-    if (at < 0 || at >= size) {
-        if (mode == RLX_PAD_CONSTANT) return -1;
-        if (mode == RLX_PAD_EDGE) at = at < 0 ? 0 : size - 1;
-        if (mode == RLX_PAD_WRAP) at = modulo(at, size);
-        if (mode == RLX_PAD_REFLECT) {
-            int64_t period = 2 * (size - 1);
-            at = period > 0 ? modulo(at, period) : 0;
-            if (at >= size) at = period - at;
-        }
-    }
-    return axis->start + at;
-}
-
 static int64_t last_dim(const rlx_tensor *tensor) {
     return tensor->rank > 0 ? tensor->dims[tensor->rank - 1] : 1;
 }
@@ -170,7 +136,7 @@ static int64_t pad_items(const rlx_kernel_args *args) {
 typedef struct pad_job {
     const rlx_kernel_args *args;
     rlx_pad_mode mode;
-    pad_axis axes[RLX_MAX_RANK];
+    rlx_ref_pad axes[RLX_MAX_RANK];
     uint8_t value[8]; /* the constant, as element 0 */
 } pad_job;
 
@@ -179,12 +145,8 @@ static void pad_prepare(pad_job *job, const rlx_kernel_args *args) {
     const rlx_tensor *in = &args->in[0];
     *job = (pad_job){.args = args, .mode = attrs->mode};
     for (uint32_t i = 0; i < in->rank; i++)
-        job->axes[i] = pad_axis_of(attrs, in->rank, i, in->dims[i]);
-    if (in->dtype == RLX_DTYPE_BOOL) {
-        rlx_store_i64(in->dtype, job->value, 0, attrs->value != 0);
-    } else {
-        rlx_store_f64(in->dtype, job->value, 0, attrs->value);
-    }
+        job->axes[i] = rlx_ref_pad_axis(attrs, in->rank, i, in->dims[i]);
+    rlx_ref_pad_value(in->dtype, attrs->value, job->value);
 }
 
 /* Where an output row lies, and the input row it comes from; false: it is all constant. */
@@ -195,7 +157,7 @@ static bool pad_row_source(const pad_job *job, int64_t row, int64_t *out_offset,
     *out_offset = *in_offset = 0;
     for (uint32_t i = out->rank - 1; i-- > 0;) {
         int64_t place = row % out->dims[i];
-        int64_t source = pad_source(&job->axes[i], job->mode, place);
+        int64_t source = rlx_ref_pad_source(&job->axes[i], job->mode, place);
         row /= out->dims[i];
         *out_offset += place * out->strides[i];
         is_inside = is_inside && source >= 0;
@@ -214,7 +176,7 @@ static void pad_margin(const pad_job *job, rlx_walk *to, int64_t from, int64_t f
         return;
     }
     for (int64_t place = first; place < last; place++) {
-        int64_t source = pad_source(&job->axes[inner], job->mode, place);
+        int64_t source = rlx_ref_pad_source(&job->axes[inner], job->mode, place);
         rlx_walk_fill(to, in->data, from + source * in->strides[inner], 1);
     }
 }
@@ -222,7 +184,7 @@ static void pad_margin(const pad_job *job, rlx_walk *to, int64_t from, int64_t f
 static void pad_row(const pad_job *job, int64_t row) {
     const rlx_tensor *in = &job->args->in[0], *out = &job->args->out[0];
     uint32_t inner = in->rank - 1;
-    const pad_axis *axis = &job->axes[inner];
+    const rlx_ref_pad *axis = &job->axes[inner];
     int64_t out_offset, from;
     bool is_inside = pad_row_source(job, row, &out_offset, &from);
     int64_t width = out->dims[inner], end = axis->lead + axis->size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements chosen by an index: neighbours that come from one vector, others, from the end; gathers
- * along the last axis and gather_elements along any. */
+ * along the last axis, gather_elements and scatter_elements along any. */
 #include "kernels/families.h"
 
 #include <stdio.h>
@@ -51,9 +51,43 @@ static void write_elements(uint32_t index, char *text, uint32_t bytes) {
     (void)snprintf(text + at, bytes - at, "]\ny = gather_elements(x, i) axis=%d\noutput y\n", axis);
 }
 
+/* Rows that share their index, more than are looked at at a time. */
+static void write_shared(uint32_t index, char *text, uint32_t bytes) {
+    int dim = (int)kernel_pick(index, 0, 1, 30), count = (int)kernel_pick(index, 1, 500, 700);
+    uint32_t at = (uint32_t)snprintf(text, bytes,
+                                     "rlx 1\ninput x : %s[2, 3, %d]\nconst i : i64[2, 1, %d] = [",
+                                     dtypes[index / 2 % 5], dim, count);
+    at += write_indices(index, 2 * count, dim, text + at, bytes - at);
+    (void)snprintf(
+        text + at, bytes - at,
+        "]\nj = expand(i) shape=[2, 3, %d]\ny = gather_elements(x, j) axis=2\noutput y\n", count);
+}
+
+static void write_scatter(uint32_t index, char *text, uint32_t bytes) {
+    static const char *const modes[] = {"set", "add", "mul", "min", "max"};
+    bool is_long = index % 3 == 0;
+    int a = is_long ? 2 : (int)kernel_pick(index, 0, 1, 5), b = is_long ? 1 : 3;
+    int c = (int)(is_long ? kernel_pick(index, 2, 250, 520) : kernel_pick(index, 2, 1, 9));
+    int axis = (int)kernel_pick(index, 3, 0, 2), dims[] = {a + 1, b, c + 2}, dim = dims[axis];
+    const char *mode = modes[index / 8 % 5];
+    const char *dtype = index / 8 % 5 == 0 ? dtypes[index % 5] : "f32";
+    uint32_t at = (uint32_t)snprintf(text, bytes,
+                                     "rlx 1\ninput x : %s[%d, %d, %d]\ninput u : %s[%d, %d, %d]\n",
+                                     dtype, dims[0], dims[1], dims[2], dtype, a, b, c);
+    at += (uint32_t)snprintf(text + at, bytes - at, "const i : %s[%d, %d, %d] = [",
+                             index % 8 == 1 ? "i64" : "i32", a, b, c);
+    at += write_indices(index, a * b * c, dim, text + at, bytes - at);
+    (void)snprintf(text + at, bytes - at,
+                   "]\ny = scatter_elements(x, i, u) axis=%d mode=%s\noutput y\n", axis, mode);
+}
+
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
     if (index % 2 == 0) {
         write_gather(index, text, bytes);
+    } else if (index % 8 == 1 || index % 8 == 5) {
+        write_scatter(index, text, bytes);
+    } else if (index % 16 == 3) {
+        write_shared(index, text, bytes);
     } else {
         write_elements(index, text, bytes);
     }

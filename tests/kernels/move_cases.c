@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moves of every unit size: transposes with odd edges, slices, splits, concats, tiles, expands. */
+/* Moves of every unit size: transposes with odd edges, slices, splits, concats, tiles, expands,
+ * pads. */
 #include "kernels/families.h"
 
 #include <stdio.h>
@@ -34,9 +35,26 @@ static void write_parts(uint32_t index, const char *dtype, char *text, uint32_t 
         3, axis == 2 ? 3 * c - 3 : c - 3);
 }
 
+/* Margins of every kind, negative ones, and axes without any. */
+static void write_pad(uint32_t index, const char *dtype, char *text, uint32_t bytes) {
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
+    const char *mode = modes[index % 4];
+    int least = index % 3 == 0 ? -1 : 0, last = index % 5 < 2 ? 0 : 2;
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput x : %s[%d, %d, %d]\n"
+                   "y = pad(x) pads=[%d, %d, %d, %d, %d, %d] mode=%s value=%d\noutput y\n",
+                   dtype, (int)kernel_pick(index, 0, 3, 5), (int)kernel_pick(index, 1, 3, 40),
+                   (int)kernel_pick(index, 2, 3, 70), (int)kernel_pick(index, 3, least, 1),
+                   (int)kernel_pick(index, 4, least, 2), last > 0 ? (int)(index % 3) : 0,
+                   (int)kernel_pick(index, 5, 0, 2), (int)kernel_pick(index, 6, least, 2),
+                   last > 0 ? (int)kernel_pick(index, 7, least, 2) : 0, mode, (int)(index % 3));
+}
+
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
     const char *dtype = dtypes[index % 5];
-    if (index % 2 == 0) {
+    if (index % 8 == 3 || index % 8 == 5) {
+        write_pad(index / 8 * 2 + index % 8 / 5, dtypes[index / 8 % 5], text, bytes);
+    } else if (index % 2 == 0) {
         write_transpose(index / 2, dtype, text, bytes);
     } else {
         write_parts(index, dtype, text, bytes);
@@ -51,4 +69,4 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_move = {"move", 0, 80, write_case, timed};
+const kernel_family kernel_move = {"move", 0, 120, write_case, timed};

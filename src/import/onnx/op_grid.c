@@ -59,9 +59,10 @@ static rlx_value_id pixel(ox *o, const grid *self, rlx_value_id x, rlx_value_id 
         y = reflect(o, self, y, self->h);
     }
     rlx_value_id near_x = clip(o, x, 0, right), near_y = clip(o, y, 0, bottom);
-    rlx_value_id index = add(
-        o, mul(o, ox_cast(o, near_y, RLX_DTYPE_I64), ox_scalar(o, RLX_DTYPE_I64, (double)self->w)),
-        ox_cast(o, near_x, RLX_DTYPE_I64));
+    rlx_dtype places = self->h * self->w <= INT32_MAX ? RLX_DTYPE_I32 : RLX_DTYPE_I64;
+    rlx_value_id index =
+        add(o, mul(o, ox_cast(o, near_y, places), ox_scalar(o, places, (double)self->w)),
+            ox_cast(o, near_x, places));
     const rlx_value_id inputs[] = {self->pixels, ox_expand(o, index, dims, 3)};
     rlx_value_id found = ox_node(o, RLX_OP_GATHER_ELEMENTS, &axis, inputs, 2);
     if (self->pad != PAD_ZEROS) return found;

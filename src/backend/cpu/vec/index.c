@@ -105,12 +105,16 @@ static bool takes_gather(const rlx_target_query *query) {
 }
 
 /* gather_elements: out[i][j] = in[index[i][j]][j] for axis 0. An item is a row along the last axis.
- */
+ * An index becomes places first, PLACES at a time, which rows that share it use again. */
+enum { PLACES = 512 };
+
 typedef struct picks {
     const rlx_kernel_args *args;
     const rlx_tensor *in, *index, *out;
     int64_t dim, axis_stride, step; /* of in: the axis, and along the row */
     int64_t count;                  /* of a row */
+    uint32_t outer;                 /* axes before it */
+    int64_t strides[RLX_MAX_RANK];  /* of in, 0 along the axis */
 } picks;
 
 static picks picks_of(const rlx_kernel_args *args) {
@@ -121,46 +125,98 @@ static picks picks_of(const rlx_kernel_args *args) {
     self.axis_stride = self.in->strides[axis];
     self.step = axis == last ? 0 : self.in->strides[last];
     self.count = self.out->dims[last];
+    self.outer = last;
+    for (uint32_t i = 0; i < last; i++)
+        self.strides[i] = i == axis ? 0 : self.in->strides[i];
     return self;
 }
 
-/* `bytes` is a constant. Offsets are those of the row's first elements. */
-VEC_INLINE void pick_row(const picks *self, int64_t bytes, int64_t from, int64_t pick, int64_t to) {
-    uint32_t last = self->in->rank - 1;
-    int64_t pick_step = self->index->strides[last], to_step = self->out->strides[last];
+/* The same for i64 and i32; `dtype` is a constant. Returns whether all are inside. */
+VEC_INLINE bool read_places(const picks *self, rlx_dtype dtype, int64_t pick, int64_t step,
+                            int64_t count, int64_t *places) {
+    const uint64_t dim = (uint64_t)self->dim;
+    uint64_t outside = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = rlx_index_at(dtype, self->index->data, pick + i * step);
+        uint64_t place = (uint64_t)at + (at < 0 ? dim : 0);
+        outside |= (uint64_t)(place >= dim);
+        places[i] = (int64_t)place;
+    }
+    return outside == 0;
+}
+
+/* Where elements [first, first + count) of a row come from, in elements of the row of `in`; -1:
+ * from outside. */
+static bool find_places(const picks *self, int64_t pick, int64_t first, int64_t count,
+                        int64_t *places) {
+    const int64_t step = self->index->strides[self->outer];
+    bool is_inside;
+    pick += first * step;
+    if (self->index->dtype == RLX_DTYPE_I32) {
+        is_inside = read_places(self, RLX_DTYPE_I32, pick, step, count, places);
+    } else if (step == 1) {
+        is_inside = read_places(self, RLX_DTYPE_I64, pick, 1, count, places);
+    } else {
+        is_inside = read_places(self, RLX_DTYPE_I64, pick, step, count, places);
+    }
+    for (int64_t i = 0; i < count && !is_inside; i++) {
+        int64_t wanted = rlx_index_at(self->index->dtype, self->index->data, pick + i * step);
+        places[i] = rlx_index_check(self->args, wanted, self->dim);
+    }
+    for (int64_t i = 0; i < count && (self->axis_stride != 1 || self->step != 0); i++) {
+        if (places[i] >= 0) places[i] = places[i] * self->axis_stride + (first + i) * self->step;
+    }
+    return is_inside;
+}
+
+/* `bytes` is a constant; offsets are those of the first element. */
+VEC_INLINE void pick_places(const picks *self, int64_t bytes, int64_t from, int64_t to,
+                            int64_t count, const int64_t *places, bool is_inside) {
+    const int64_t step = self->out->strides[self->outer] * bytes;
     const char *in = (const char *)self->in->data + from * bytes;
     char *out = (char *)self->out->data + to * bytes;
-    for (int64_t i = 0; i < self->count; i++) {
-        int64_t wanted = rlx_index_at(self->index->dtype, self->index->data, pick + i * pick_step);
-        int64_t at = rlx_index_check(self->args, wanted, self->dim);
-        if (at >= 0) {
-            memcpy(out + i * to_step * bytes,
-                   in + (i * self->step + at * self->axis_stride) * bytes, (size_t)bytes);
+    if (is_inside && step == bytes) {
+        for (int64_t i = 0; i < count; i++)
+            memcpy(out + i * bytes, in + places[i] * bytes, (size_t)bytes);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (places[i] >= 0) {
+            memcpy(out + i * step, in + places[i] * bytes, (size_t)bytes);
         } else {
-            memset(out + i * to_step * bytes, 0, (size_t)bytes);
+            memset(out + i * step, 0, (size_t)bytes);
         }
     }
 }
 
+static void pick_row(const picks *self, int64_t item, int64_t first, int64_t count,
+                     const int64_t *places, bool is_inside) {
+    int64_t bytes = rlx_dtype_row_of(self->in->dtype)->block_bytes;
+    int64_t from = rlx_ref_offset(self->outer, self->out->dims, self->strides, item);
+    int64_t to = rlx_ref_offset(self->outer, self->out->dims, self->out->strides, item) +
+                 first * self->out->strides[self->outer];
+    if (bytes == 4) pick_places(self, 4, from, to, count, places, is_inside);
+    if (bytes == 8) pick_places(self, 8, from, to, count, places, is_inside);
+    if (bytes == 2) pick_places(self, 2, from, to, count, places, is_inside);
+    if (bytes == 1) pick_places(self, 1, from, to, count, places, is_inside);
+}
+
+static int64_t pick_of(const picks *self, int64_t item) {
+    return rlx_ref_offset(self->outer, self->out->dims, self->index->strides, item);
+}
+
 static void run_elements(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    const rlx_axis_attrs *attrs = args->attrs;
     picks self = picks_of(args);
-    uint32_t outer = self.in->rank - 1, axis = vec_axis(attrs->axis, self.in->rank);
-    int64_t strides[RLX_MAX_RANK], bytes = rlx_dtype_row_of(self.in->dtype)->block_bytes;
-    for (uint32_t i = 0; i < outer; i++)
-        strides[i] = i == axis ? 0 : self.in->strides[i];
-    for (int64_t item = begin; item < end; item++) {
-        int64_t from = rlx_ref_offset(outer, self.out->dims, strides, item);
-        int64_t pick = rlx_ref_offset(outer, self.out->dims, self.index->strides, item);
-        int64_t to = rlx_ref_offset(outer, self.out->dims, self.out->strides, item);
-        if (bytes == 4) {
-            pick_row(&self, 4, from, pick, to);
-        } else if (bytes == 8) {
-            pick_row(&self, 8, from, pick, to);
-        } else if (bytes == 2) {
-            pick_row(&self, 2, from, pick, to);
-        } else {
-            pick_row(&self, 1, from, pick, to);
+    int64_t places[PLACES];
+    for (int64_t item = begin, next; item < end; item = next) {
+        int64_t pick = pick_of(&self, item);
+        for (next = item + 1; next < end && pick_of(&self, next) == pick;)
+            next++;
+        for (int64_t first = 0; first < self.count; first += PLACES) {
+            int64_t count = rlx_ref_least(PLACES, self.count - first);
+            bool is_inside = find_places(&self, pick, first, count, places);
+            for (int64_t row = item; row < next; row++)
+                pick_row(&self, row, first, count, places, is_inside);
         }
     }
 }
@@ -170,7 +226,7 @@ static int64_t elements_items(const rlx_kernel_args *args) {
 }
 static int64_t elements_cost(const rlx_kernel_args *args) {
     const rlx_tensor *out = &args->out[0];
-    return rlx_ref_cost(out->dims[out->rank - 1], 4) + 16;
+    return rlx_ref_cost(out->dims[out->rank - 1], 2) + 16;
 }
 static bool takes_elements(const rlx_target_query *query) {
     return query->in[0].rank > 0 && query->in[0].dtype == query->out[0].dtype &&
