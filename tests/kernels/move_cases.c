@@ -50,8 +50,24 @@ static void write_pad(uint32_t index, const char *dtype, char *text, uint32_t by
                    last > 0 ? (int)kernel_pick(index, 7, least, 2) : 0, mode, (int)(index % 3));
 }
 
+/* Pixels that are repeated, and every second one. */
+static void write_pixels(uint32_t index, const char *dtype, char *text, uint32_t bytes) {
+    int a = (int)kernel_pick(index, 0, 1, 4), b = (int)kernel_pick(index, 1, 1, 5);
+    int c = (int)kernel_pick(index, 2, 1, 40), times = (int)kernel_pick(index, 3, 2, 4);
+    (void)snprintf(
+        text, bytes,
+        "rlx 1\ninput x : %s[%d, %d, 1, %d, 1]\ny = expand(x) shape=[%d, %d, 2, %d, %d]\n"
+        "s = reshape(y) shape=[%d, %d, 2, %d, 2]\nt = transpose(s) perm=[2, 4, 0, 1, 3]\n"
+        "z = copy(t)\noutput z\n",
+        dtype, a, b, 2 * c, a, b, 2 * c, times, a, b, c * times);
+}
+
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
     const char *dtype = dtypes[index % 5];
+    if (index % 8 == 7) {
+        write_pixels(index, dtypes[index / 8 % 5], text, bytes);
+        return;
+    }
     if (index % 8 == 3 || index % 8 == 5) {
         write_pad(index / 8 * 2 + index % 8 / 5, dtypes[index / 8 % 5], text, bytes);
     } else if (index % 2 == 0) {

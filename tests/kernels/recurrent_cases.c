@@ -10,12 +10,16 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     static const char *const directions[] = {"forward", "reverse", "bidirectional"};
     int op = (int)(index % 3), gates = op == 0 ? 1 : op + 2;
     int direction = (int)kernel_pick(index, 0, 0, 2), ways = direction == 2 ? 2 : 1;
-    int steps = (int)kernel_pick(index, 1, 0, 40), batch = (int)kernel_pick(index, 2, 1, 3);
+    int steps = (int)kernel_pick(index, 1, 0, 40), batch = (int)kernel_pick(index, 2, 1, 9);
     int inputs = (int)kernel_pick(index, 3, 1, 40), hidden = (int)kernel_pick(index, 4, 1, 40);
     bool is_first = kernel_pick(index, 5, 0, 1) == 1, has_bias = kernel_pick(index, 6, 0, 2) > 0;
     bool has_state = kernel_pick(index, 7, 0, 1) == 1;
     bool has_peepholes = op == 2 && kernel_pick(index, 8, 0, 1) == 1;
-    char more[512], extra[128];
+    bool has_lengths = kernel_pick(index, 13, 0, 2) == 0;
+    char more[512], extra[128], lengths[128] = "";
+    for (int i = 0, at = 0; i < batch; i++)
+        at += snprintf(lengths + at, sizeof lengths - (size_t)at, "%s%d", i == 0 ? "" : ", ",
+                       (int)kernel_pick(index, 20 + (uint32_t)i, 0, steps));
     (void)snprintf(extra, sizeof extra, "%s%s%s%s",
                    kernel_pick(index, 9, 0, 2) == 0 ? " clip=0.8" : "",
                    op == 1 && kernel_pick(index, 10, 0, 1) ? " linear_before_reset=true" : "",
@@ -29,13 +33,14 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
                    hidden, ways, 3 * hidden);
     (void)snprintf(text, bytes,
                    "rlx 1\ninput x : %s[%d, %d, %d]\ninput w : f32[%d, %d, %d]\n"
-                   "input r : f32[%d, %d, %d]\n%sconst k : f32[1] = [%g]\nrk = mul(r, k)\n"
-                   "%s = %s(x, w, rk, %s, _, %s%s%s) direction=%s%s%s\n"
+                   "input r : f32[%d, %d, %d]\nconst n : i32[%d] = [%s]\n%sconst k : f32[1] = "
+                   "[%g]\nrk = mul(r, k)\n"
+                   "%s = %s(x, w, rk, %s, %s, %s%s%s) direction=%s%s%s\n"
                    "output y\noutput h\n",
                    kernel_pick(index, 12, 0, 3) == 0 ? "f16" : "f32", is_first ? batch : steps,
                    is_first ? steps : batch, inputs, ways, gates * hidden, inputs, ways,
-                   gates * hidden, hidden, more, 0.25 / hidden, outs[op], ops[op],
-                   has_bias ? "b" : "_", has_state ? "s" : "_",
+                   gates * hidden, hidden, batch, lengths, more, 0.25 / hidden, outs[op], ops[op],
+                   has_bias ? "b" : "_", has_lengths ? "n" : "_", has_state ? "s" : "_",
                    op < 2      ? ""
                    : has_state ? ", s"
                                : ", _",

@@ -159,6 +159,39 @@ static rlx_value_id resize_along(ox *o, const resize *self, const resize_axis *a
     return extrapolate(o, self, axis, at, sum);
 }
 
+/* How often each element of an axis is repeated, one after the other; 0: it is not so simple. */
+static int64_t repeats_of(const resize *self, const resize_axis *axis) {
+    if (axis->in == axis->out && axis->scale == 1) return 1;
+    if (axis->in <= 0 || axis->out % axis->in != 0 || axis->out > OX_MOST_NUMBERS) return 0;
+    int64_t times = axis->out / axis->in;
+    for (int64_t i = 0; i < axis->out; i++) {
+        double places[1], weights[1];
+        find_taps(self, axis, i, 1, places, weights);
+        if (places[0] != (double)(i / times)) return 0;
+    }
+    return times;
+}
+
+/* Images whose pixels are repeated are one move: every such axis gets another one behind it, along
+ * which it is expanded. RLX_NONE: they are not, or there are too many axes. */
+static rlx_value_id repeat(ox *o, const resize *self, rlx_value_id x, const resize_axis *axes) {
+    int64_t with[RLX_MAX_RANK], wide[RLX_MAX_RANK], result[RLX_MAX_RANK];
+    uint32_t rank = ox_rank(o, x), used = 0;
+    if (self->mode != NEAREST || self->where == TF_CROP) return RLX_NONE;
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t times = repeats_of(self, &axes[i]);
+        if (times == 0 || used + (times > 1 ? 2 : 1) > RLX_MAX_RANK) return RLX_NONE;
+        result[i] = axes[i].out;
+        with[used] = wide[used] = axes[i].in;
+        used++;
+        if (times == 1) continue;
+        with[used] = 1;
+        wide[used++] = times;
+    }
+    x = ox_expand(o, ox_reshape(o, x, with, used), wide, used);
+    return ox_reshape(o, x, result, rank);
+}
+
 static coordinates read_coordinates(ox *o) {
     static const char *const names[] = {
         "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
@@ -218,7 +251,9 @@ static void resize_all(ox *o, const resize *self, rlx_value_id x, const resize_a
     rlx_value_id y = x;
     if (ox_ok(o) && self->mode != NEAREST && !ox_is_float(o, x))
         ox_unsupported(o, "interpolated integers");
-    for (uint32_t i = 0; i < rank && ox_ok(o); i++) {
+    rlx_value_id repeated = ox_ok(o) ? repeat(o, self, x, axes) : RLX_NONE;
+    if (repeated != RLX_NONE) y = repeated;
+    for (uint32_t i = 0; i < rank && ox_ok(o) && repeated == RLX_NONE; i++) {
         bool is_same = axes[i].in == axes[i].out && axes[i].scale == 1 && self->where != TF_CROP;
         if (!is_same) y = resize_along(o, self, &axes[i], i, y);
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements that move and are not looked at: transposes, slices, splits, concats, tiles, expands and
  * copies, by units of 1, 2, 4 or 8 bytes. A move is an array of dims with strides on both sides,
- * dims merged. What is left is one of three: runs that lie side by side on both sides (memcpy); a
- * plane whose two sides run along different dims (transposed block by block in registers); or
- * single units (a loop). Nibbles, blocks and reshapes across holes are left to scalar C. */
+ * dims merged. What is left is one of four: runs that lie side by side on both sides (memcpy); a
+ * plane whose two sides run along different dims (transposed block by block in registers); rows
+ * whose every unit is repeated (images that are enlarged); or single units (a loop). Nibbles,
+ * blocks and reshapes across holes are left to scalar C. */
 #include "backend/cpu/vec/transpose.h"
 
 #include "ir/view.h"
@@ -17,7 +18,7 @@ enum {
     FILL = 4096 /* bytes of one unit again and again that are copied at a time */
 };
 
-typedef enum move_kind { MOVE_RUNS, MOVE_PLANES, MOVE_UNITS } move_kind;
+typedef enum move_kind { MOVE_RUNS, MOVE_PLANES, MOVE_REPEATS, MOVE_UNITS } move_kind;
 
 /* `to` and `from` point to the first unit; strides in bytes. */
 typedef struct move {
@@ -27,7 +28,8 @@ typedef struct move {
     uint32_t rank;
     int64_t dims[RLX_WALK_RANK], into[RLX_WALK_RANK], out_of[RLX_WALK_RANK];
     move_kind kind;
-    int64_t run;        /* RUNS: bytes of one */
+    int64_t run;        /* RUNS, UNITS, REPEATS: bytes of one, written */
+    int64_t repeats;    /* REPEATS: of each unit */
     int64_t rows, cols; /* PLANES: `to` has its cols side by side, `from` its rows */
     int64_t row_into, col_out_of;
     int64_t outer;                        /* how many runs, planes or rows of units */
@@ -124,6 +126,27 @@ static bool is_fill(const move *m, uint32_t last) {
     return m->out_of[last] == 0 && m->into[last] == m->unit && m->dims[last] * m->unit >= 64;
 }
 
+/* Rows that are read along, every unit of which is written several times. */
+static bool is_repeats(const move *m) {
+    if (m->rank < 2 || (m->unit != 4 && m->unit != 8)) return false;
+    uint32_t last = m->rank - 1, row = m->rank - 2;
+    return m->out_of[last] == 0 && m->into[last] == m->unit && m->out_of[row] == m->unit &&
+           m->into[row] == m->dims[last] * m->unit;
+}
+
+static void choose_repeats(move *m) {
+    m->kind = MOVE_REPEATS;
+    m->repeats = m->dims[m->rank - 1];
+    m->run = m->dims[m->rank - 2] * m->repeats * m->unit;
+    m->rank -= 2;
+    cut_by(m, m->run);
+}
+
+/* A plane of so few rows that no block fits is written row by row. */
+static bool is_flat(const move *m, uint32_t row) {
+    return m->dims[row] < vec_block(m->unit) && m->dims[m->rank - 1] >= vec_block(m->unit);
+}
+
 static void choose(move *m) {
     int64_t bytes = m->unit;
     for (uint32_t i = 0; i < m->rank; i++)
@@ -134,7 +157,9 @@ static void choose(move *m) {
     bool is_run = m->rank == 0 || (m->into[last] == m->unit && m->out_of[last] == m->unit);
     if (is_run) {
         choose_runs(m);
-    } else if (row < m->rank && m->into[last] == m->unit && !is_fill(m, last)) {
+    } else if (is_repeats(m) && !is_fill(m, last)) {
+        choose_repeats(m);
+    } else if (row < m->rank && m->into[last] == m->unit && !is_fill(m, last) && !is_flat(m, row)) {
         choose_planes(m, row);
     } else {
         m->kind = MOVE_UNITS;
@@ -197,11 +222,63 @@ static void fill_units(const move *m, const place *p) {
     }
 }
 
-static void move_units(const move *m, const place *p) {
+/* Every second of some units of 4 bytes; returns how many are done. What lies behind the last one
+ * is not read. */
+static int64_t move_seconds(const place *p, int64_t count) {
+    int64_t i = 0;
+    for (; i + 8 < count; i += 8) {
+        vt4 a, b;
+        memcpy(&a, p->from + 8 * i, sizeof a);
+        memcpy(&b, p->from + 8 * i + 32, sizeof b);
+        a = VEC_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+        memcpy(p->to + 4 * i, &a, sizeof a);
+    }
+    return i;
+}
+
+/* Every unit of 4 bytes twice. */
+static int64_t repeat_twice(const place *p, int64_t count) {
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        vt4 a, b;
+        memcpy(&a, p->from + 4 * i, sizeof a);
+        b = VEC_SHUFFLE(a, a, 4, 4, 5, 5, 6, 6, 7, 7);
+        a = VEC_SHUFFLE(a, a, 0, 0, 1, 1, 2, 2, 3, 3);
+        memcpy(p->to + 8 * i, &a, sizeof a);
+        memcpy(p->to + 8 * i + 32, &b, sizeof b);
+    }
+    return i;
+}
+
+/* `unit` is a constant. */
+VEC_INLINE void repeat_units(const move *m, const place *p, int64_t unit, int64_t from) {
+    int64_t count = m->run / (unit * m->repeats);
+    for (int64_t i = from; i < count; i++) {
+        for (int64_t k = 0; k < m->repeats; k++)
+            memcpy(p->to + (i * m->repeats + k) * unit, p->from + i * unit, (size_t)unit);
+    }
+}
+
+static void move_repeats(const move *m, const place *p) {
+    if (m->unit == 8) {
+        repeat_units(m, p, 8, 0);
+    } else {
+        repeat_units(m, p, 4, m->repeats == 2 ? repeat_twice(p, m->run / 8) : 0);
+    }
+}
+
+static void move_units(const move *m, const place *here) {
     int64_t count = m->run / m->unit, into = m->into[m->rank], out_of = m->out_of[m->rank];
+    place rest = *here, *p = &rest;
     if (is_fill(m, m->rank)) {
         fill_units(m, p);
         return;
+    }
+    if (m->unit == 4 && into == 4 && out_of == 8) {
+        int64_t done = move_seconds(p, count);
+        p->to += done * into;
+        p->from += done * out_of;
+        count -= done;
     }
     switch (m->unit) {
     case 1:
@@ -252,6 +329,8 @@ static void move_one(const move *m, const place *p, int64_t cut) {
         move_tile(m, p, cut);
     } else if (m->kind == MOVE_UNITS) {
         move_units(m, p);
+    } else if (m->kind == MOVE_REPEATS) {
+        move_repeats(m, p);
     } else {
         copy_run(m, p->to + first, p->from + first,
                  m->per_item == 0 ? rlx_ref_least(PIECE, m->run - first) : m->run);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rnn, gru and lstm of f32 weights. An item is one sequence in one direction, walked by one call.
- * The projections of CHUNK_STEPS inputs are one product, so that w is read once for all of them;
- * then the steps follow, each a product of r with the state and one pass over the gates. Weights
- * are used as they lie: rows of dot products, eight at a time, whose sums across lanes are taken in
- * fours. */
+/* rnn, gru and lstm of f32 weights. An item is a crew of up to CREW sequences in one direction that
+ * walk side by side, so that r is read once for all of them in each step. The projections of
+ * CHUNK_ROWS inputs are one product, so that w is read once for all of those; then the steps
+ * follow, each a product of r with the states and one pass over the gates. Weights are used as they
+ * lie: rows of dot products, eight at a time, whose sums across lanes are taken in fours. */
 #include "ref/recurrent.h"
 #include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/vec_math.h"
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { CHUNK_STEPS = 16 };
+enum { CHUNK_ROWS = 16, CREW = 4 };
 
 VEC_INLINE vf load_up_to(const float *from, int64_t n) {
     return n >= VF ? vf_load(from) : vf_load_n(from, n);
@@ -77,19 +77,21 @@ static void product(const float *matrix, int64_t stride, int64_t rows, const flo
     }
 }
 
-/* Where one sequence works; H = hidden, G = gates. */
-typedef struct sequence {
+/* Where a crew works; N = count, H = hidden, G = gates. */
+typedef struct crew {
     const rlx_recurrent *layer;
+    int64_t direction, first, count; /* sequences [first, first + count) of the batch */
+    int64_t lengths[CREW], longest;
     const float *r; /* of this direction */
     rlx_gate_kind f, g, h;
-    float *inputs;    /* [CHUNK_STEPS][inputs] */
-    float *projected; /* [CHUNK_STEPS][G][H] */
-    float *gates;     /* [G][H] */
+    float *inputs;    /* [steps of a chunk][N][inputs] */
+    float *projected; /* [steps of a chunk][N][G][H] */
+    float *gates;     /* [N][G][H] */
     float *w_bias;    /* [G][H]: all that can be added before the product with the state */
     float *r_bias;    /* [G][H]: the rest: gru's last gate; otherwise zero */
     float *peepholes; /* [3][H] */
-    float *state, *cell, *reset;
-} sequence;
+    float *state, *cell, *reset; /* [N][H] */
+} crew;
 
 VEC_INLINE vf clipped(vf x, float clip) {
     if (clip <= 0) return x;
@@ -103,70 +105,72 @@ VEC_INLINE vf activated(vf x, rlx_gate_kind kind, float clip) {
     return vf_max(vf_set(0), x); /* relu */
 }
 
-static void step_rnn(const sequence *self, const float *from_x) {
+/* Rows [row, row + rows) of r times the vectors of the crew, into the same rows of its gates. */
+static void multiply_r(const crew *self, const float *vectors, int64_t row, int64_t rows) {
+    int64_t stride = self->layer->r->strides[1], all = self->layer->gates * self->layer->hidden;
+    product(self->r + row * stride, stride, rows, vectors, self->layer->hidden, self->count,
+            self->r_bias + row, self->gates + row, all);
+}
+
+static void gate_rnn(const crew *self, int64_t n, const float *from_x) {
     int64_t hidden = self->layer->hidden;
     float clip = (float)self->layer->attrs->clip;
-    product(self->r, self->layer->r->strides[1], hidden, self->state, hidden, 1, self->r_bias,
-            self->gates, 0);
+    const float *gates = self->gates + n * hidden;
     for (int64_t j = 0; j < hidden; j += VF) {
-        int64_t n = hidden - j;
-        vf sum = load_up_to(self->gates + j, n) + load_up_to(from_x + j, n);
-        store_up_to(self->state + j, activated(sum, self->f, clip), n);
+        vf sum = load_up_to(gates + j, hidden - j) + load_up_to(from_x + j, hidden - j);
+        store_up_to(self->state + n * hidden + j, activated(sum, self->f, clip), hidden - j);
     }
 }
 
-static void step_gru(const sequence *self, const float *from_x) {
-    const rlx_recurrent *layer = self->layer;
-    int64_t hidden = layer->hidden, stride = layer->r->strides[1];
-    bool is_linear = layer->attrs->linear_before_reset;
-    float clip = (float)layer->attrs->clip, *gates = self->gates, *last = gates + 2 * hidden;
-    product(self->r, stride, (is_linear ? 3 : 2) * hidden, self->state, hidden, 1, self->r_bias,
-            gates, 0);
+/* The first two gates, and the state behind the reset gate. */
+static void gate_gru_early(const crew *self, int64_t n, const float *from_x) {
+    int64_t hidden = self->layer->hidden;
+    float clip = (float)self->layer->attrs->clip, *gates = self->gates + n * 3 * hidden;
     for (int64_t j = 0; j < 2 * hidden; j += VF) {
-        int64_t n = 2 * hidden - j;
-        vf sum = load_up_to(gates + j, n) + load_up_to(from_x + j, n);
-        store_up_to(gates + j, activated(sum, self->f, clip), n);
+        int64_t left = 2 * hidden - j;
+        vf sum = load_up_to(gates + j, left) + load_up_to(from_x + j, left);
+        store_up_to(gates + j, activated(sum, self->f, clip), left);
     }
-    for (int64_t j = 0; j < hidden && !is_linear; j += VF) {
-        int64_t n = hidden - j;
-        vf reset = load_up_to(gates + hidden + j, n) * load_up_to(self->state + j, n);
-        store_up_to(self->reset + j, reset, n);
-    }
-    if (!is_linear) {
-        product(self->r + 2 * hidden * stride, stride, hidden, self->reset, hidden, 1,
-                self->r_bias + 2 * hidden, last, 0);
-    }
-    for (int64_t j = 0; j < hidden; j += VF) {
-        int64_t n = hidden - j;
-        vf z = load_up_to(gates + j, n), inner = load_up_to(last + j, n);
-        if (is_linear) inner *= load_up_to(gates + hidden + j, n);
-        vf next = activated(inner + load_up_to(from_x + 2 * hidden + j, n), self->g, clip);
-        store_up_to(self->state + j, (1.0f - z) * next + z * load_up_to(self->state + j, n), n);
+    for (int64_t j = 0; j < hidden && !self->layer->attrs->linear_before_reset; j += VF) {
+        int64_t left = hidden - j, at = n * hidden + j;
+        vf reset = load_up_to(gates + hidden + j, left) * load_up_to(self->state + at, left);
+        store_up_to(self->reset + at, reset, left);
     }
 }
 
-static void step_lstm(const sequence *self, const float *from_x) {
+static void gate_gru_late(const crew *self, int64_t n, const float *from_x) {
     const rlx_recurrent *layer = self->layer;
     int64_t hidden = layer->hidden;
-    bool is_coupled = layer->attrs->input_forget;
-    float clip = (float)layer->attrs->clip;
-    const float *gates = self->gates, *peep = self->peepholes;
-    product(self->r, layer->r->strides[1], 4 * hidden, self->state, hidden, 1, self->r_bias,
-            self->gates, 0);
+    float clip = (float)layer->attrs->clip, *state = self->state + n * hidden;
+    const float *gates = self->gates + n * 3 * hidden, *last = gates + 2 * hidden;
     for (int64_t j = 0; j < hidden; j += VF) {
-        int64_t n = hidden - j, h = hidden;
-        vf cell = load_up_to(self->cell + j, n);
-        vf in = load_up_to(gates + j, n) + load_up_to(from_x + j, n);
-        vf out = load_up_to(gates + h + j, n) + load_up_to(from_x + h + j, n);
-        vf keep = load_up_to(gates + 2 * h + j, n) + load_up_to(from_x + 2 * h + j, n);
-        vf next = load_up_to(gates + 3 * h + j, n) + load_up_to(from_x + 3 * h + j, n);
-        in = activated(in + load_up_to(peep + j, n) * cell, self->f, clip);
-        keep = activated(keep + load_up_to(peep + 2 * h + j, n) * cell, self->f, clip);
+        int64_t left = hidden - j;
+        vf z = load_up_to(gates + j, left), inner = load_up_to(last + j, left);
+        if (layer->attrs->linear_before_reset) inner *= load_up_to(gates + hidden + j, left);
+        vf next = activated(inner + load_up_to(from_x + 2 * hidden + j, left), self->g, clip);
+        store_up_to(state + j, (1.0f - z) * next + z * load_up_to(state + j, left), left);
+    }
+}
+
+static void gate_lstm(const crew *self, int64_t n, const float *from_x) {
+    int64_t h = self->layer->hidden;
+    bool is_coupled = self->layer->attrs->input_forget;
+    float clip = (float)self->layer->attrs->clip;
+    const float *gates = self->gates + n * 4 * h, *peep = self->peepholes;
+    for (int64_t j = 0; j < h; j += VF) {
+        int64_t left = h - j, at = n * h + j;
+        vf cell = load_up_to(self->cell + at, left);
+        vf in = load_up_to(gates + j, left) + load_up_to(from_x + j, left);
+        vf out = load_up_to(gates + h + j, left) + load_up_to(from_x + h + j, left);
+        vf keep = load_up_to(gates + 2 * h + j, left) + load_up_to(from_x + 2 * h + j, left);
+        vf next = load_up_to(gates + 3 * h + j, left) + load_up_to(from_x + 3 * h + j, left);
+        in = activated(in + load_up_to(peep + j, left) * cell, self->f, clip);
+        keep = activated(keep + load_up_to(peep + 2 * h + j, left) * cell, self->f, clip);
         if (is_coupled) keep = 1.0f - in;
         cell = keep * cell + in * activated(next, self->g, clip);
-        out = activated(out + load_up_to(peep + h + j, n) * cell, self->f, clip);
-        store_up_to(self->cell + j, cell, n);
-        store_up_to(self->state + j, out * activated(cell, self->h, clip), n);
+        out = activated(out + load_up_to(peep + h + j, left) * cell, self->f, clip);
+        store_up_to(self->cell + at, cell, left);
+        store_up_to(self->state + at, out * activated(cell, self->h, clip), left);
     }
 }
 
@@ -184,10 +188,10 @@ static void write_row(const rlx_tensor *tensor, int64_t at, int64_t count, const
 }
 
 /* Biases: what need not wait for the reset gate is added once, with that of w. */
-static void begin_bias(sequence *self, int64_t direction) {
+static void begin_bias(crew *self) {
     const rlx_recurrent *layer = self->layer;
     int64_t all = layer->gates * layer->hidden, early = all;
-    int64_t base = direction * layer->b->strides[0], stride = layer->b->strides[1];
+    int64_t base = self->direction * layer->b->strides[0], stride = layer->b->strides[1];
     read_or_zero(layer->b, base, all, self->w_bias);
     read_or_zero(layer->b, base + all * stride, all, self->r_bias);
     if (layer->args->op == RLX_OP_GRU) early = 2 * layer->hidden;
@@ -197,91 +201,144 @@ static void begin_bias(sequence *self, int64_t direction) {
     }
 }
 
-static sequence begin_sequence(const rlx_recurrent *layer, int64_t direction, int64_t b,
-                               float *room) {
-    int64_t hidden = layer->hidden, all = layer->gates * hidden;
-    sequence self = {.layer = layer, .inputs = room};
-    self.r = (const float *)layer->r->data + direction * layer->r->strides[0];
-    self.f = rlx_ref_recurrent_gate(layer, direction, 0).kind;
-    self.g = rlx_ref_recurrent_gate(layer, direction, 1).kind;
-    self.h = rlx_ref_recurrent_gate(layer, direction, 2).kind;
-    self.projected = self.inputs + CHUNK_STEPS * layer->inputs;
-    self.gates = self.projected + CHUNK_STEPS * all;
-    self.w_bias = self.gates + all;
+static int64_t crews_of(const rlx_recurrent *layer) {
+    return rlx_ref_divide_up(layer->batch, CREW);
+}
+
+/* Member n's row of a first or last state. */
+static int64_t state_at(const crew *self, const rlx_tensor *tensor, int64_t n) {
+    return rlx_ref_recurrent_state(self->layer, tensor, self->direction, self->first + n);
+}
+
+static void begin_member(crew *self, int64_t n) {
+    const rlx_recurrent *layer = self->layer;
+    int64_t hidden = layer->hidden;
+    self->lengths[n] = rlx_ref_recurrent_length(layer, self->first + n);
+    if (self->lengths[n] > self->longest) self->longest = self->lengths[n];
+    read_or_zero(layer->first_h, state_at(self, layer->first_h, n), hidden,
+                 self->state + n * hidden);
+    read_or_zero(layer->first_c, state_at(self, layer->first_c, n), hidden,
+                 self->cell + n * hidden);
+}
+
+/* Room for every part, whatever the number of members: see workspace_bytes. */
+static crew begin_crew(const rlx_recurrent *layer, int64_t item, float *room) {
+    int64_t hidden = layer->hidden, all = layer->gates * hidden, crews = crews_of(layer);
+    int64_t number = item % crews;
+    crew self = {.layer = layer, .direction = item / crews, .inputs = room};
+    self.first = layer->batch * number / crews;
+    self.count = layer->batch * (number + 1) / crews - self.first;
+    self.r = (const float *)layer->r->data + self.direction * layer->r->strides[0];
+    self.f = rlx_ref_recurrent_gate(layer, self.direction, 0).kind;
+    self.g = rlx_ref_recurrent_gate(layer, self.direction, 1).kind;
+    self.h = rlx_ref_recurrent_gate(layer, self.direction, 2).kind;
+    self.projected = self.inputs + CHUNK_ROWS * layer->inputs;
+    self.gates = self.projected + CHUNK_ROWS * all;
+    self.w_bias = self.gates + CREW * all;
     self.r_bias = self.w_bias + all;
     self.peepholes = self.r_bias + all;
     self.state = self.peepholes + 3 * hidden;
-    self.cell = self.state + hidden;
-    self.reset = self.cell + hidden;
-    begin_bias(&self, direction);
-    read_or_zero(layer->peepholes, direction * layer->peepholes->strides[0], 3 * hidden,
+    self.cell = self.state + CREW * hidden;
+    self.reset = self.cell + CREW * hidden;
+    begin_bias(&self);
+    read_or_zero(layer->peepholes, self.direction * layer->peepholes->strides[0], 3 * hidden,
                  self.peepholes);
-    read_or_zero(layer->first_h, rlx_ref_recurrent_state(layer, layer->first_h, direction, b),
-                 hidden, self.state);
-    read_or_zero(layer->first_c, rlx_ref_recurrent_state(layer, layer->first_c, direction, b),
-                 hidden, self.cell);
+    for (int64_t n = 0; n < self.count; n++)
+        begin_member(&self, n);
     return self;
 }
 
-static void one_step(const sequence *self, const float *from_x) {
-    if (self->layer->args->op == RLX_OP_LSTM) {
-        step_lstm(self, from_x);
-    } else if (self->layer->args->op == RLX_OP_GRU) {
-        step_gru(self, from_x);
-    } else {
-        step_rnn(self, from_x);
+/* Where member n is in step s of the walk; -1: it has arrived. */
+static int64_t time_of(const crew *self, int64_t n, int64_t s) {
+    if (s >= self->lengths[n]) return -1;
+    return rlx_ref_recurrent_is_reverse(self->layer, self->direction) ? self->lengths[n] - 1 - s
+                                                                      : s;
+}
+
+static void write_y(const crew *self, int64_t n, int64_t t, const float *values) {
+    const rlx_recurrent *layer = self->layer;
+    write_row(layer->y,
+              self->direction * layer->y_direction + (self->first + n) * layer->y_batch +
+                  t * layer->y_step,
+              layer->hidden, values);
+}
+
+/* Step s of all members; those that have arrived keep their state. */
+static void one_step(const crew *self, int64_t s, const float *from_x) {
+    const rlx_recurrent *layer = self->layer;
+    int64_t hidden = layer->hidden, all = layer->gates * hidden;
+    bool is_gru = layer->args->op == RLX_OP_GRU, is_lstm = layer->args->op == RLX_OP_LSTM;
+    bool is_late = is_gru && !layer->attrs->linear_before_reset;
+    multiply_r(self, self->state, 0, is_late ? 2 * hidden : all);
+    for (int64_t n = 0; n < self->count && is_gru; n++)
+        gate_gru_early(self, n, from_x + n * all);
+    if (is_late) multiply_r(self, self->reset, 2 * hidden, hidden);
+    for (int64_t n = 0; n < self->count; n++) {
+        int64_t t = time_of(self, n, s);
+        if (t < 0) continue;
+        (is_lstm ? gate_lstm : is_gru ? gate_gru_late : gate_rnn)(self, n, from_x + n * all);
+        write_y(self, n, t, self->state + n * hidden);
     }
 }
 
 /* Steps [first, first + count) in the order of the walk. */
-static void do_chunk(const sequence *self, int64_t direction, int64_t b, int64_t first,
-                     int64_t count, int64_t length) {
+static void do_chunk(const crew *self, int64_t first, int64_t count) {
     const rlx_recurrent *layer = self->layer;
-    const float *w = (const float *)layer->w->data + direction * layer->w->strides[0];
-    int64_t all = layer->gates * layer->hidden;
-    bool is_reverse = rlx_ref_recurrent_is_reverse(layer, direction);
-    for (int64_t s = 0; s < count; s++) {
-        int64_t t = is_reverse ? length - 1 - first - s : first + s;
-        rlx_ref_read_f32(layer->x, t * layer->x_step + b * layer->x_batch, layer->x->strides[2],
-                         layer->inputs, self->inputs + s * layer->inputs);
+    const float *w = (const float *)layer->w->data + self->direction * layer->w->strides[0];
+    int64_t all = layer->gates * layer->hidden, inputs = layer->inputs;
+    for (int64_t i = 0; i < count * self->count; i++) {
+        int64_t n = i % self->count, t = time_of(self, n, first + i / self->count);
+        if (t < 0) { /* multiplied all the same */
+            memset(self->inputs + i * inputs, 0, (size_t)inputs * sizeof(float));
+            continue;
+        }
+        rlx_ref_read_f32(layer->x, t * layer->x_step + (self->first + n) * layer->x_batch,
+                         layer->x->strides[2], inputs, self->inputs + i * inputs);
     }
-    product(w, layer->w->strides[1], all, self->inputs, layer->inputs, count, self->w_bias,
+    product(w, layer->w->strides[1], all, self->inputs, inputs, count * self->count, self->w_bias,
             self->projected, all);
-    for (int64_t s = 0; s < count; s++) {
-        int64_t t = is_reverse ? length - 1 - first - s : first + s;
-        one_step(self, self->projected + s * all);
-        write_row(layer->y, direction * layer->y_direction + b * layer->y_batch + t * layer->y_step,
-                  layer->hidden, self->state);
-    }
+    for (int64_t s = 0; s < count; s++)
+        one_step(self, first + s, self->projected + s * self->count * all);
 }
 
-static void do_sequence(const rlx_recurrent *layer, int64_t direction, int64_t b, float *room) {
-    sequence self = begin_sequence(layer, direction, b, room);
-    int64_t length = rlx_ref_recurrent_length(layer, b);
-    for (int64_t s = 0; s < length; s += CHUNK_STEPS)
-        do_chunk(&self, direction, b, s, rlx_ref_least(CHUNK_STEPS, length - s), length);
-    write_row(layer->last_h, rlx_ref_recurrent_state(layer, layer->last_h, direction, b),
-              layer->hidden, self.state);
-    write_row(layer->last_c, rlx_ref_recurrent_state(layer, layer->last_c, direction, b),
-              layer->hidden, self.cell);
-    memset(self.gates, 0, (size_t)layer->hidden * sizeof *self.gates);
-    for (int64_t t = length; t < layer->steps; t++)
-        write_row(layer->y, direction * layer->y_direction + b * layer->y_batch + t * layer->y_step,
-                  layer->hidden, self.gates);
+static void end_member(const crew *self, int64_t n) {
+    const rlx_recurrent *layer = self->layer;
+    int64_t hidden = layer->hidden;
+    write_row(layer->last_h, state_at(self, layer->last_h, n), hidden, self->state + n * hidden);
+    write_row(layer->last_c, state_at(self, layer->last_c, n), hidden, self->cell + n * hidden);
+    memset(self->reset, 0, (size_t)hidden * sizeof *self->reset);
+    for (int64_t t = self->lengths[n]; t < layer->steps; t++)
+        write_y(self, n, t, self->reset);
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     rlx_recurrent layer = rlx_ref_recurrent(args);
-    for (int64_t item = begin; item < end; item++)
-        do_sequence(&layer, item / layer.batch, item % layer.batch, args->workspace);
+    for (int64_t item = begin; item < end; item++) {
+        crew self = begin_crew(&layer, item, args->workspace);
+        int64_t steps = CHUNK_ROWS / self.count;
+        for (int64_t s = 0; s < self.longest; s += steps)
+            do_chunk(&self, s, rlx_ref_least(steps, self.longest - s));
+        for (int64_t n = 0; n < self.count; n++)
+            end_member(&self, n);
+    }
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    rlx_recurrent layer = rlx_ref_recurrent(args);
+    return layer.directions * crews_of(&layer);
+}
+
+static int64_t item_cost(const rlx_kernel_args *args) {
+    rlx_recurrent layer = rlx_ref_recurrent(args);
+    return rlx_ref_cost(rlx_ref_recurrent_item_cost(args), rlx_ref_least(layer.batch, CREW));
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
     rlx_recurrent layer = rlx_ref_recurrent(args);
     uint64_t hidden = (uint64_t)layer.hidden, a, b, count;
-    uint64_t states = 6 + (CHUNK_STEPS + 3) * (uint64_t)layer.gates;
-    if (rlx_ref_recurrent_items(args) == 0) return 0;
-    if (!rlx_mul_u64((uint64_t)layer.inputs, CHUNK_STEPS, &a) || !rlx_mul_u64(hidden, states, &b) ||
+    uint64_t states = 3 + 3 * CREW + (CHUNK_ROWS + CREW + 2) * (uint64_t)layer.gates;
+    if (items(args) == 0) return 0;
+    if (!rlx_mul_u64((uint64_t)layer.inputs, CHUNK_ROWS, &a) || !rlx_mul_u64(hidden, states, &b) ||
         !rlx_add_u64(a, b, &count)) {
         return UINT64_MAX;
     }
@@ -304,12 +361,11 @@ static bool takes(const rlx_target_query *query) {
            is_vector_gate(attrs->back_h.kind);
 }
 
-#define ROW(upper, name)                                                               \
-    {                                                                                  \
-        RLX_OP_##upper, 0, takes, {                                                    \
-            VEC_NAME(name), run, rlx_ref_recurrent_items, rlx_ref_recurrent_item_cost, \
-                workspace_bytes                                                        \
-        }                                                                              \
+#define ROW(upper, name)                                           \
+    {                                                              \
+        RLX_OP_##upper, 0, takes, {                                \
+            VEC_NAME(name), run, items, item_cost, workspace_bytes \
+        }                                                          \
     }
 const rlx_cpu_override VEC_SYMBOL(recurrent)[] = {
     ROW(RNN, "rnn"),
