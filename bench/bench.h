@@ -42,6 +42,8 @@ int rlx_bench_attention(FILE *out, bool json);
 
 /* Products with packed weights against the multiply-add peak, matrix x vector against reading. */
 int rlx_bench_matmul(FILE *out, bool json);
+/* One product, "MxKxN"; NULL: all of them. */
+int rlx_bench_matmul_shape(FILE *out, bool json, const char *text);
 
 /* The memory placer: benchmark files within their capacity, when the folder with test data is there
  * ($RLX_TEST_DATA, else ../shared), and 5,000 and 50,000 generated buffers. */

@@ -164,12 +164,36 @@ static bool measure_all(bench *self) {
     return is_done && vector(self, "f32", 4, threads) && vector(self, "f16", 2, threads);
 }
 
-int rlx_bench_matmul(FILE *out, bool json) {
+static bool measure_shape(bench *self, const int *shape) {
+    bool is_done = true;
+    for (uint32_t t = 1; is_done && t <= rlx_bench_threads() && t <= 2; t++)
+        is_done = product(self, shape, t);
+    return is_done;
+}
+
+static bool is_shape(const char *text, int *shape) {
+    char rest;
+    return sscanf(text, "%dx%dx%d%c", &shape[0], &shape[1], &shape[2], &rest) == 3 &&
+           shape[0] > 0 && shape[1] > 0 && shape[2] > 0 && shape[0] <= 16384 && shape[1] <= 16384 &&
+           shape[2] <= 16384;
+}
+
+int rlx_bench_matmul_shape(FILE *out, bool json, const char *text) {
     bench self = {.log_count = 0};
+    int shape[3] = {0};
+    if (text != NULL && !is_shape(text, shape)) {
+        fprintf(stderr, "rlx bench: '%s' is no product: write MxKxN\n", text);
+        return 1;
+    }
     for (uint32_t p = 0; p < PEER_COUNT; p++)
         (void)peer_start(&self.peers[p], peer_names[p]);
-    bool is_done = against_begin(&self.base, out, json) && measure_all(&self);
+    bool is_done = against_begin(&self.base, out, json) &&
+                   (text == NULL ? measure_all(&self) : measure_shape(&self, shape));
     for (uint32_t p = 0; p < PEER_COUNT; p++)
         peer_end(&self.peers[p]);
     return against_end(&self.base, is_done);
+}
+
+int rlx_bench_matmul(FILE *out, bool json) {
+    return rlx_bench_matmul_shape(out, json, NULL);
 }

@@ -176,7 +176,7 @@ int rlx_cmd_bench(int argc, char **argv) {
         "  collective  ranks on two processors against plain shared memory, and against MPI; one\n"
         "           part alone: collective:small (signals, copies, large, halves, private, idle,\n"
         "           crews, network)\n"
-        "  matmul   products against arithmetic and memory\n"
+        "  matmul   products against arithmetic and memory; one alone: matmul:MxKxN\n"
         "  vulkan   shaders, replay and host steps of a Vulkan device (--device)",
         options,
         sizeof options / sizeof *options,
@@ -196,6 +196,10 @@ int rlx_cmd_bench(int argc, char **argv) {
         return rlx_bench_collective_part(stdout, command.common.json, subject + 11) == 0
                    ? TOOL_OK
                    : TOOL_FAILED;
+    }
+    if (strncmp(subject, "matmul:", 7) == 0) {
+        return rlx_bench_matmul_shape(stdout, command.common.json, subject + 7) == 0 ? TOOL_OK
+                                                                                     : TOOL_FAILED;
     }
     command.model.path = subject;
     return bench_file(&command);
