@@ -39,6 +39,10 @@ typedef struct rlx_kernel_args {
     uint32_t in_count, out_count;
     rlx_fault *fault;
     void *workspace; /* this worker's own; as many bytes as the target asked for */
+    uint64_t workspace_bytes;
+    /* The workspace of the first worker, for kernels whose items share something and that clear it
+     * before (cpu/table.h); scalar kernels have no use for it. */
+    void *common;
     /* What the kernel itself has worked out ahead from these args (but for the workspace); only
      * kernels that can be prepared look at it, and NULL is always allowed. */
     const void *prepared;

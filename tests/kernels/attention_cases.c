@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes around the tiles of attention.c: 96 rows, 96 keys, panels of one and two vectors. */
+/* Sizes around the tiles of attention.c: 96 rows, 96 keys, panels of one and two vectors, and few
+ * rows with so many keys that parts of them are items. */
 #include "kernels/families.h"
 
 #include <stdio.h>
@@ -49,6 +50,10 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     int64_t keys = size_near(index, 7), depth = kernel_pick(index, 9, 1, 70);
     int64_t width = kernel_pick(index, 10, 0, 1) == 0 ? depth : kernel_pick(index, 11, 1, 70);
     const char *kv = dtypes[kernel_pick(index, 12, 0, 3)];
+    if (index % 10 == 9) {
+        queries = kernel_pick(index, 19, 1, 2);
+        keys = kernel_pick(index, 20, 4, 20) * 96 + kernel_pick(index, 21, -1, 1);
+    }
     bool is_causal = kernel_pick(index, 13, 0, 1) == 1,
          has_mask = kernel_pick(index, 14, 0, 2) == 0;
     char mask[128] = "", attrs[128] = "";
@@ -56,7 +61,9 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
         write_mask(index, (int64_t[]){batch, heads * group, queries, keys}, mask, sizeof mask);
     }
     if (is_causal) {
-        int window = kernel_pick(index, 15, 0, 2) == 0 ? (int)kernel_pick(index, 16, 1, 120) : 0;
+        int window = kernel_pick(index, 15, 0, 2) == 0
+                         ? (int)kernel_pick(index, 16, 1, keys > 500 ? 900 : 120)
+                         : 0;
         (void)snprintf(attrs, sizeof attrs, " causal=true window=%d", window);
     }
     (void)snprintf(text, bytes,
@@ -81,4 +88,4 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_attention = {"attention", 2e-5, 150, write_case, timed};
+const kernel_family kernel_attention = {"attention", 2e-5, 180, write_case, timed};

@@ -172,13 +172,17 @@ static void run_pieces(const rlx_kernel *kernel, const rlx_kernel_args *args, ui
     }
 }
 
-static const char *run_guarded(const rlx_kernel *kernel, rlx_kernel_args *args, uint64_t seed) {
+static const char *run_guarded(const rlx_cpu_level *level, const rlx_kernel *kernel,
+                               rlx_kernel_args *args, uint64_t seed) {
+    const rlx_cpu_preparation *preparation = rlx_cpu_preparation_of(level, kernel);
     uint64_t bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(args) : 0;
     uint8_t *workspace = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
     if (workspace == NULL) return "out of memory";
     memset(workspace, GUARD_BYTE, (size_t)bytes + 2 * GUARD);
     memset(workspace + GUARD, FRESH_BYTE, (size_t)bytes);
-    args->workspace = workspace + GUARD;
+    args->workspace = args->common = workspace + GUARD;
+    args->workspace_bytes = bytes;
+    if (preparation != NULL && preparation->start != NULL) preparation->start(args);
     run_pieces(kernel, args, seed);
     bool holds = guards_hold(workspace, bytes);
     free(workspace);
@@ -257,14 +261,15 @@ static void compare(kernel_checker *self, const rlx_kernel *kernel, layout_mode 
 static const char *run_prepared(const rlx_cpu_level *level, const rlx_kernel *kernel,
                                 rlx_kernel_args *args, uint64_t seed) {
     const rlx_cpu_preparation *preparation = rlx_cpu_preparation_of(level, kernel);
-    if (preparation == NULL) return run_guarded(kernel, args, seed);
+    if (preparation == NULL || preparation->bytes == NULL)
+        return run_guarded(level, kernel, args, seed);
     uint64_t bytes = preparation->bytes(args);
     uint8_t *memory = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
     if (memory == NULL) return "out of memory";
     memset(memory, GUARD_BYTE, (size_t)bytes + 2 * GUARD);
     preparation->make(args, memory + GUARD);
     args->prepared = memory + GUARD;
-    const char *broken = run_guarded(kernel, args, seed);
+    const char *broken = run_guarded(level, kernel, args, seed);
     args->prepared = NULL;
     bool holds = guards_hold(memory, bytes);
     free(memory);
@@ -317,7 +322,7 @@ static void check_mode(kernel_checker *self, const rlx_cpu_level *level,
     args.in = tensors, args.out = tensors + args.in_count, args.fault = &fault;
     const rlx_kernel *kernel = kernel_for(level, &args);
     if (kernel != NULL) {
-        const char *broken = run_guarded(kernel, &args, self->seed);
+        const char *broken = run_guarded(level, kernel, &args, self->seed);
         self->compared++;
         if (broken != NULL) report(self, kernel, mode, broken);
         if ((fault.claim != 0) != has_fault) report(self, kernel, mode, "faults differ");

@@ -207,6 +207,26 @@ def matmul_cases(cases):
     block_cases(cases)
 
 
+def tile_cases(cases):
+    """Products of more than one tile of 32 x 32 of a GPU, and rows of 128-bit words."""
+    def case(name, a, b, bias=None, **attrs):
+        dot, shape = matmul(a, b, False, attrs.get("transpose_b", False))
+        inputs = [a, b] if bias is None else [a, b, bias]
+
+        def value(place):
+            return activation(attrs.get("activation"), dot(place) + (bias.near(place) if bias else 0))
+        cases.write("matmul", name, "matmul", inputs, attrs, [made(a.dtype, shape, value)])
+    f = filled
+    case("tiles", f("f32", 45, 50), f("f32", 50, 67))
+    case("tiles_f16", f("f16", 33, 40), f("f16", 40, 35))
+    case("tiles_transposed_bias", f("f32", 40, 33), f("f32", 39, 33), bias=f("f32", 39), transpose_b=True, activation="relu")
+    case("tiles_in_batches", f("f32", 2, 1, 20, 36), f("f32", 3, 36, 34))
+    case("fours", f("f32", 11, 36), f("f32", 36, 68), bias=f("f32", 68))
+    case("fours_transposed", f("f32", 6, 48), f("f32", 72, 48), transpose_b=True)
+    case("fours_in_batches", f("f32", 3, 5, 16), f("f32", 3, 16, 24))
+    case("fours_of_a_row", f("f32", 1, 64), f("f32", 64, 40), activation="gelu")
+
+
 # Weights in blocks, as GGML lays them out: made from random bytes, read by the definitions.
 
 def half(data, at):
@@ -767,7 +787,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     cases = Cases(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "cases"))
     for make in (matmul_cases, conv_cases, pool_cases, reduce_cases, sort_cases, softmax_cases,
-                 norm_cases, attention_cases, rope_cases, conv_quantised_cases):
+                 norm_cases, attention_cases, rope_cases, conv_quantised_cases, tile_cases):
         make(cases)
     print("%d cases" % cases.count)
 

@@ -17,6 +17,7 @@ typedef struct cpu_op {
     const rlx_kernel *kernel;
     const rlx_cpu_preparation *preparation; /* NULL: the kernel has none */
     void *prepared;                         /* what args.prepared points to */
+    void (*start)(const rlx_kernel_args *); /* of the preparation */
     rlx_bound_step bound;
     uint64_t copy_bytes; /* copy steps: what args.attrs points to */
 } cpu_op;
@@ -89,8 +90,9 @@ static rlx_status run_op(cpu_op *op, rlx_pool *pool) {
             rlx_fault_raise(&op->args, RLX_FAULT_BOUND, value);
         }
         cut(op);
-        if (op->preparation != NULL) op->preparation->make(&op->args, op->prepared);
+        if (op->prepared != NULL) op->preparation->make(&op->args, op->prepared);
     }
+    if (op->start != NULL) op->start(&op->args);
     if (op->is_shared) {
         rlx_pool_job job = {run_part, op, op->items, op->chunk, op->bound.workers};
         return rlx_pool_run(pool, &job);
@@ -182,6 +184,8 @@ static rlx_status prepare_kernel(const rlx_cpu_level *level, rlx_scratch *memory
     char *room = NULL;
     op->preparation = rlx_cpu_preparation_of(level, op->kernel);
     if (op->preparation == NULL) return RLX_OK;
+    op->start = op->preparation->start;
+    if (op->preparation->bytes == NULL) return RLX_OK;
     uint64_t bytes = op->preparation->bytes(&op->args);
     RLX_TRY(rlx_scratch_array(memory, bytes + LINE, 1, (void **)&room));
     op->prepared = room + (-(uintptr_t)room & (LINE - 1));
@@ -202,7 +206,9 @@ static rlx_status prepare_op(cpu_stream *stream, rlx_scratch *memory, uint32_t s
                                  .out = op->bound.tensors + row->input_count,
                                  .in_count = row->input_count,
                                  .out_count = row->output_count,
-                                 .workspace = op->bound.workspace};
+                                 .workspace = op->bound.workspace,
+                                 .workspace_bytes = row->workspace_bytes,
+                                 .common = op->bound.workspace};
     op->args.fault = stream->base.fault;
     if (op->args.fault == NULL && arena->bytes[RLX_SEGMENT_SCRATCH] >= RLX_FAULT_BYTES) {
         op->args.fault = arena->address[RLX_SEGMENT_SCRATCH];

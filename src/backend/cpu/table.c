@@ -16,8 +16,9 @@ static const rlx_cpu_override *const avx2_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx2;
-static const rlx_cpu_preparation *const avx2_preparations[] = {&rlx_cpu_elementwise_preparation_avx2, NULL};
+extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx2, rlx_cpu_attention_preparation_avx2;
+static const rlx_cpu_preparation *const avx2_preparations[] = {&rlx_cpu_elementwise_preparation_avx2,
+    &rlx_cpu_attention_preparation_avx2, NULL};
 #if defined(RLX_HAS_AVX512)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx512[];
 #define NARROW(family)
@@ -29,8 +30,9 @@ static const rlx_cpu_override *const avx512_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx512;
-static const rlx_cpu_preparation *const avx512_preparations[] = {&rlx_cpu_elementwise_preparation_avx512, NULL};
+extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx512, rlx_cpu_attention_preparation_avx512;
+static const rlx_cpu_preparation *const avx512_preparations[] = {&rlx_cpu_elementwise_preparation_avx512,
+    &rlx_cpu_attention_preparation_avx512, NULL};
 #endif
 #elif defined(__aarch64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_neon[];
@@ -41,8 +43,9 @@ static const rlx_cpu_override *const neon_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_neon;
-static const rlx_cpu_preparation *const neon_preparations[] = {&rlx_cpu_elementwise_preparation_neon, NULL};
+extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_neon, rlx_cpu_attention_preparation_neon;
+static const rlx_cpu_preparation *const neon_preparations[] = {&rlx_cpu_elementwise_preparation_neon,
+    &rlx_cpu_attention_preparation_neon, NULL};
 #endif
 static const rlx_cpu_preparation *const no_preparations[] = {NULL};
 static const rlx_cpu_override *const no_families[] = {NULL};

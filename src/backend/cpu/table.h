@@ -8,13 +8,16 @@
 
 typedef struct rlx_cpu_override rlx_cpu_override;
 
-/* What a kernel can work out once for all runs, since it depends on no data. It is made when a
- * stretch is prepared, again whenever dims have changed, and handed over as args->prepared. */
+/* What a kernel does beside its items. What it can work out once for all runs, since it depends on
+ * no data, is made when a stretch is prepared, again whenever dims have changed, and handed over as
+ * args->prepared. */
 typedef struct rlx_cpu_preparation {
     rlx_kernel_fn run;                              /* of the kernels that look at it */
-    uint64_t (*bytes)(const rlx_kernel_args *args); /* whatever the dims are */
+    uint64_t (*bytes)(const rlx_kernel_args *args); /* whatever the dims are; NULL: none */
     /* `memory` is aligned to 64 bytes; `args` live as long as it and do not move. */
     void (*make)(const rlx_kernel_args *args, void *memory);
+    /* Before the items of every run, on the caller: makes args->common ready. NULL: nothing. */
+    void (*start)(const rlx_kernel_args *args);
 } rlx_cpu_preparation;
 
 /* An instruction-set level that can be forced by the device name "cpu:NAME". */

@@ -58,6 +58,14 @@ static lower_fn family_of(rlx_op op) {
         return rlx_vk_lower_scatter;
     case RLX_OP_STATE_WRITE:
         return rlx_vk_lower_state_write;
+    case RLX_OP_NONZERO:
+        return rlx_vk_lower_nonzero;
+    case RLX_OP_NMS:
+        return rlx_vk_lower_nms;
+    case RLX_OP_UNIQUE:
+        return rlx_vk_lower_unique;
+    case RLX_OP_ROI_ALIGN:
+        return rlx_vk_lower_roi_align;
     default:
         if (op >= RLX_OP_REDUCE_SUM && op <= RLX_OP_REDUCE_SUM_SQUARE) return rlx_vk_lower_reduce;
         if (op == RLX_OP_COPY || op == RLX_OP_IDENTITY ||
@@ -92,7 +100,8 @@ static bool only_moves(const rlx_target_query *query, lower_fn family) {
     }
     return family == rlx_vk_lower_view || family == rlx_vk_lower_concat ||
            family == rlx_vk_lower_tile || family == rlx_vk_lower_pad ||
-           family == rlx_vk_lower_gather || family == rlx_vk_lower_state_write;
+           family == rlx_vk_lower_gather || family == rlx_vk_lower_state_write ||
+           family == rlx_vk_lower_nonzero;
 }
 
 /* Shaders count elements of an operand in 32 bits, and see as much of it as the device binds. */
@@ -133,6 +142,7 @@ static void check_extents(rlx_vk_lowering *self) {
 void rlx_vk_lower(rlx_vk_lowering *self) {
     lower_fn family = family_of(self->query->op);
     self->why = NULL;
+    self->workspace_bytes = 0;
     self->status = RLX_OK;
     memset(self->covered, 0, sizeof self->covered);
     if (family == NULL) {

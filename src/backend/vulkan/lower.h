@@ -27,6 +27,8 @@ enum {
     RLX_VK_OPERANDS = 64, /* whose dims may be known in a run alone */
     RLX_VK_LANES = 64     /* of a group */
 };
+/* Stands for the workspace of a step where an operand is bound. */
+#define RLX_VK_WORKSPACE (RLX_NONE - 1)
 
 /* A word of the record that is a dim; and one that is counted from an operand's first element. */
 typedef struct rlx_vk_dim {
@@ -63,6 +65,7 @@ struct rlx_vk_lowering {
     void *user;
     /* Results. */
     const char *why; /* why there is no shader for this; NULL: there is one */
+    uint64_t workspace_bytes;
     rlx_status status;
     /* Inside. */
     uint8_t covered[RLX_VK_OPERANDS]; /* bit per axis: a dim that a shader reads */
@@ -127,5 +130,9 @@ void rlx_vk_lower_pad(rlx_vk_lowering *self);
 void rlx_vk_lower_gather(rlx_vk_lowering *self);
 void rlx_vk_lower_scatter(rlx_vk_lowering *self);
 void rlx_vk_lower_state_write(rlx_vk_lowering *self);
+void rlx_vk_lower_nonzero(rlx_vk_lowering *self);
+void rlx_vk_lower_nms(rlx_vk_lowering *self);
+void rlx_vk_lower_unique(rlx_vk_lowering *self);
+void rlx_vk_lower_roi_align(rlx_vk_lowering *self);
 
 #endif

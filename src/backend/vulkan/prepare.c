@@ -67,6 +67,25 @@ static rlx_status resolve(const preparation *self, uint32_t slot, rlx_vk_range *
     return RLX_OK;
 }
 
+/* Written and read by the dispatches of one step. */
+static rlx_status workspace_range(const preparation *self, rlx_vk_range *out_range) {
+    const rlx_plan *plan = arena_of(self)->base.plan;
+    const rlx_plan_buffer *row;
+    uint64_t inside, now;
+    if (self->row->workspace >= plan->buffers.count) {
+        return RLX_FAIL(RLX_INVALID_PLAN, "a step without its workspace");
+    }
+    row = &plan->buffers.items[self->row->workspace];
+    const rlx_vk_buffer *buffer = rlx_vk_block_at(&arena_of(self)->blocks[row->segment],
+                                                  row->offset, row->bytes, &inside, &now);
+    if (now != row->bytes || row->bytes > self->stream->device->caps.storage_range) {
+        return RLX_FAIL(RLX_DOES_NOT_FIT, "a workspace of %" PRIu64 " bytes on device '%s'",
+                        row->bytes, self->stream->device->name);
+    }
+    *out_range = (rlx_vk_range){buffer->handle, inside, row->bytes, true};
+    return RLX_OK;
+}
+
 static rlx_vk_range fault_range(const preparation *self) {
     const rlx_vk_blocks *scratch = &arena_of(self)->blocks[RLX_SEGMENT_SCRATCH];
     return (rlx_vk_range){scratch->items[0].handle, 0, RLX_FAULT_BYTES, true};
@@ -177,6 +196,10 @@ static rlx_status add_dispatch(void *user, const rlx_vk_dispatch *dispatch) {
         int64_t first;
         dtypes[i] = RLX_DTYPE_F32;
         if (dispatch->operands[i] == RLX_NONE) continue;
+        if (dispatch->operands[i] == RLX_VK_WORKSPACE) {
+            RLX_TRY(workspace_range(self, &command.ranges[i]));
+            continue;
+        }
         uint32_t slot = slot_of(self, dispatch->operands[i]);
         RLX_TRY(resolve(self, slot, &command.ranges[i], &first));
         command.ranges[i].is_written = (dispatch->written >> i & 1) != 0;

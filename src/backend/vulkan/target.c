@@ -78,6 +78,7 @@ static rlx_target_choice vk_choose(const rlx_target *target, const rlx_target_qu
         choice.placement = RLX_PLACED_NATIVE;
         choice.kernel = shader;
         choice.reason = "shader";
+        choice.workspace_bytes = lowering.workspace_bytes;
         return choice;
     }
     choice.reason = lowering.why;

@@ -4,6 +4,7 @@
  * rest becomes control flow of the graph. */
 #include "import/onnx/ops.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_UNROLLED = 256, MOST_CARRIED = 256 };
@@ -27,15 +28,23 @@ typedef struct mark {
     uint32_t values, nodes, blocks, problems;
     size_t problem_text;
     rlx_block_id current;
+    bool is_placed;
 } mark;
 
 static mark take_mark(const ox *o) {
-    return (mark){o->graph->values.count, o->graph->nodes.count, o->graph->blocks.count,
-                  o->problem_count,       o->problems.length,    o->graph->current};
+    return (mark){o->graph->values.count,
+                  o->graph->nodes.count,
+                  o->graph->blocks.count,
+                  o->problem_count,
+                  o->problems.length,
+                  o->graph->current,
+                  o->is_placed};
 }
 
 static void rewind_to(ox *o, const mark *from) {
     rlx_graph *graph = o->graph;
+    o->status = RLX_OK;
+    o->is_placed = from->is_placed;
     graph->current = from->current;
     while (graph->blocks.count > from->blocks) {
         rlx_block *last = &graph->blocks.items[--graph->blocks.count];
@@ -133,16 +142,31 @@ static bool build_if(ox *o, rlx_value_id condition, const rlx_onnx_graph *const 
     return true;
 }
 
+/* The shapes hang on the condition, or a branch cannot be: it is for other shapes than these, and
+ * no run takes it. Where the condition's value cannot be had the branch's failure stands. */
+static bool need_condition(ox *o, rlx_value_id condition, const mark *start) {
+    rlx_status status = o->status;
+    bool was_placed = o->is_placed;
+    char reason[512];
+    snprintf(reason, sizeof reason, "%s", status == RLX_OK ? "" : rlx_last_error());
+    rewind_to(o, start);
+    bool is_known = ox_need(o, condition);
+    if (status != RLX_OK && o->status == RLX_UNSUPPORTED) {
+        o->status = RLX_FAIL(status, "%s", reason);
+        o->is_placed = was_placed;
+    }
+    return is_known;
+}
+
 void rlx_ox_if(ox *o) {
     rlx_value_id condition = ox_in(o, 0);
     const rlx_onnx_graph *branches[] = {body_of(o, "then_branch"), body_of(o, "else_branch")};
     if (!ox_ok(o)) return;
     if (!ox_is_constant(o, condition)) {
         mark start = take_mark(o);
-        if (build_if(o, condition, branches)) return;
-        /* The shapes hang on the condition. */
-        rewind_to(o, &start);
-        if (!ox_need(o, condition)) return;
+        bool same = build_if(o, condition, branches);
+        if (o->status == RLX_OUT_OF_MEMORY || (same && ox_ok(o))) return;
+        if (!need_condition(o, condition, &start)) return;
     }
     take_branch(o, branches[ox_need_int(o, condition) != 0 ? 0 : 1]);
 }
@@ -268,7 +292,6 @@ static void run_loop(ox *o, loop *self) {
     if (!ox_ok(o)) return;
     if (build_loop(o, self)) return;
     if (o->wants_restart != restarts) return; /* the next build knows more */
-    o->status = RLX_OK;
     rewind_to(o, &start);
     unroll(o, self);
 }

@@ -143,16 +143,39 @@ static bool is_zero(ox *o, rlx_value_id zero) {
     return ox_is_constant(o, zero) && ox_elements(o, zero) == 1 && ox_need_double(o, zero) == 0;
 }
 
-/* sum (a - a_zero)(b - b_zero) as i32. */
+/* zero (the sum of x along the axis -1 - `back`), as i32: what the other operand's zero point adds
+ * to a product of bytes. Sums of so few bytes are exact in f32. */
+static rlx_value_id zero_times_sum(ox *o, rlx_value_id zero, rlx_value_id x, uint32_t back) {
+    const int64_t axis = -1 - (int64_t)back;
+    bool is_short = ox_ok(o) && ox_dim(o, x, ox_rank(o, x) - 1 - back) <= 65536;
+    rlx_value_id wide = widened(o, x, is_short ? RLX_DTYPE_F32 : RLX_DTYPE_I32);
+    rlx_value_id sum = ox_reduce(o, RLX_OP_REDUCE_SUM, wide, &axis, 1, true);
+    return ox_binary(o, RLX_OP_MUL, ox_cast(o, sum, RLX_DTYPE_I32),
+                     ox_cast(o, zero, RLX_DTYPE_I32));
+}
+
+/* sum (a - a_zero)(b - b_zero) as i32: the product of the bytes, less what the zero points add. All
+ * of it modulo 2^32, as the result is. */
 static rlx_value_id integer_product(ox *o, rlx_value_id a, rlx_value_id a_zero, rlx_value_id b,
                                     rlx_value_id b_zero) {
-    if (is_zero(o, a_zero) && is_zero(o, b_zero)) {
-        const rlx_matmul_attrs attrs = {.to = RLX_DTYPE_I32, .has_to = true};
-        const rlx_value_id inputs[] = {a, b};
-        return ox_node(o, RLX_OP_MATMUL, &attrs, inputs, 2);
-    }
-    return ox_matmul(o, centred(o, a, a_zero, -2, RLX_DTYPE_I32),
-                     centred(o, b, b_zero, -1, RLX_DTYPE_I32));
+    const rlx_matmul_attrs attrs = {.to = RLX_DTYPE_I32, .has_to = true};
+    const rlx_value_id inputs[] = {a, b};
+    bool has_a = !is_zero(o, a_zero), has_b = !is_zero(o, b_zero);
+    if (!ox_ok(o)) return RLX_NONE;
+    if ((has_a || has_b) && (ox_rank(o, a) < 2 || ox_rank(o, b) < 2))
+        return ox_matmul(o, centred(o, a, a_zero, -2, RLX_DTYPE_I32),
+                         centred(o, b, b_zero, -1, RLX_DTYPE_I32));
+    rlx_value_id y = ox_node(o, RLX_OP_MATMUL, &attrs, inputs, 2);
+    int64_t depth = ox_ok(o) ? ox_dim(o, a, ox_rank(o, a) - 1) : 0;
+    a_zero = along(o, a, a_zero, -2);
+    b_zero = along(o, b, b_zero, -1);
+    if (has_b) y = ox_binary(o, RLX_OP_SUB, y, zero_times_sum(o, b_zero, a, 0));
+    if (has_a) y = ox_binary(o, RLX_OP_SUB, y, zero_times_sum(o, a_zero, b, 1));
+    if (!has_a || !has_b) return y;
+    rlx_value_id zeros = ox_binary(o, RLX_OP_MUL, ox_cast(o, a_zero, RLX_DTYPE_I32),
+                                   ox_cast(o, b_zero, RLX_DTYPE_I32));
+    rlx_value_id count = ox_scalar(o, RLX_DTYPE_I32, (double)depth);
+    return ox_binary(o, RLX_OP_ADD, y, ox_binary(o, RLX_OP_MUL, zeros, count));
 }
 
 void rlx_ox_matmul_integer(ox *o) {

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "..", "scripts")]
 from graphs import Graph  # noqa: E402
+import onnx_cases  # noqa: E402
 
 CASES = {}
 
@@ -369,6 +371,35 @@ def if_with_captured_values():
     return g
 
 
+@case(**{"if": 0, "steps": 1})
+def if_with_a_branch_for_other_shapes():
+    """The branch that is not taken cannot be built: 64 numbers do not make rows of 24."""
+    g = Graph()
+    x, rate = g.input("x", "f32", [4, 16]), g.input("rate", "i64", [])
+    branches = []
+    for width, op in ((8, "Relu"), (24, "Tanh")):
+        b = Graph()
+        b.count = 1000 * (len(branches) + 1)
+        b.output(b.node(op, [b.Reshape(x, b.ints(1, -1, width))]), dims=None)
+        branches.append(b)
+    g.output(g.If(g.Equal(rate, g.scalar(16000, "i64")), then_branch=branches[0], else_branch=branches[1]), dims=None)
+    return g
+
+
+@case(matmul=2, steps=32)
+def bytes_quantised_as_they_come():
+    """Zero points of activations are known in a run, those of weights are not 0: products stay products of bytes."""
+    g = Graph()
+    x = g.input("x", "f32", [7, 40])
+    for depth, width in ((40, 48), (48, 20)):
+        y, scale, zero = g.node("DynamicQuantizeLinear", [x], 3)
+        values = [int((v + 1) * 127) for v in g.numbers.floats(depth * width)]
+        weight, middle = g.const("u8", [depth, width], values), g.const("u8", [], [113])
+        x = g.Mul(g.Cast(g.MatMulInteger(y, weight, zero, middle), to=1), g.Mul(scale, g.scalar(0.01)))
+    g.output(x, dims=[7, 20])
+    return g
+
+
 @case(loop=0)
 def loop_with_captured_values():
     g = Graph()
@@ -401,7 +432,8 @@ def shape_arithmetic_is_gone():
     return g
 
 
-BINDINGS = {"shape_arithmetic_is_gone": ["--bind", "b=2", "--bind", "s=6"]}
+BINDINGS = {"shape_arithmetic_is_gone": ["--bind", "b=2", "--bind", "s=6"],
+            "if_with_a_branch_for_other_shapes": ["--given", "rate=rate.npy"]}
 
 
 def count_steps(text):
@@ -416,7 +448,8 @@ def count_steps(text):
 
 def check(rlx, path, name, wanted):
     options = BINDINGS.get(name, [])
-    done = subprocess.run([rlx, "plan", path] + options, capture_output=True, text=True, check=False)
+    folder = os.path.dirname(path)
+    done = subprocess.run([rlx, "plan", path] + options, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode != 0:
         return done.stderr
     counts = count_steps(done.stdout)
@@ -425,14 +458,15 @@ def check(rlx, path, name, wanted):
         if found > number if op == "steps" else found != number:
             return "%d steps of %s instead of %d: %s" % (found, op, number, counts)
     done = subprocess.run([rlx, "diff", path, "--ref", "cpu:scalar", "--device", "cpu", "--rtol", "1e-3"] + options,
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False, cwd=folder)
     return None if done.returncode == 0 else "differs: " + done.stdout + done.stderr
 
 
 def main():
-    rlx, names = sys.argv[1], sys.argv[2:] or list(CASES)
+    rlx, names = os.path.abspath(sys.argv[1]), sys.argv[2:] or list(CASES)
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
+        onnx_cases.write_npy(os.path.join(folder, "rate.npy"), "int64", [], [16000])
         for name in names:
             make, wanted = CASES[name]
             path = os.path.join(folder, name + ".onnx")

@@ -5,438 +5,17 @@
  * works lane by lane and needs no sum across lanes, and the weights are the broadcast operand of
  * the product with v. The scores of one panel and tile stay in the first cache. Other dtypes than
  * f32 and odd strides become f32 rows once per tile. Tiles start at multiples of TILE_KEYS, so what
- * a row gives does not hang on its block. */
-#include "backend/cpu/vec/attention.h"
+ * a row gives does not hang on its block.
+ *
+ * Where there are few blocks of few rows (decode), an item is one part of a block's keys. What it
+ * finds stays in a slot that all workers see, and who finishes the last part of a block puts them
+ * together in order. The parts depend on dims alone. */
+#include "backend/cpu/vec/attention_panel.h"
 
-/* Where an item works. All in the worker's own workspace. */
-typedef struct block {
-    const tiling *tiles;
-    const rlx_attention *at;
-    rlx_query_row rows[BLOCK_ROWS];
-    int64_t row_count;
-    int64_t batch, head;
-    float *queries; /* [panels][depth][panel] */
-    float *scores;  /* [TILE_KEYS][panel] */
-    float *sums;    /* [rows][padded_width] */
-    float *most;    /* [rows]: the largest score so far */
-    float *total;   /* [rows]: sum of the weights */
-    float *factor;  /* [panel]: of the sums so far, when a larger score comes */
-    float *key_room, *value_room;
-} block;
+#include <stdatomic.h>
 
-/* Scaled queries in groups of 8 rows, or of 4 where there are no more, vectors along the depth of
- * all rows of a group side by side. */
-static void pack_along(block *self) {
-    const rlx_attention *at = self->at;
-    int64_t stride = at->q->strides[3];
-    float part[VF];
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
-        int64_t group = along_group(self->row_count, r), first = r / group * group;
-        float *to = self->queries + first * at->depth + (r - first) * VF;
-        for (int64_t d = 0; d < at->depth; d += VF, to += group * VF) {
-            if (r < self->row_count)
-                rlx_ref_read_f32(at->q, self->rows[r].q + d * stride, stride, VF, part);
-            for (int64_t i = 0; i < VF; i++)
-                to[i] = r < self->row_count ? part[i] * (float)at->scale : 0;
-        }
-    }
-}
-
-/* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
-static void pack_queries(block *self) {
-    const rlx_attention *at = self->at;
-    int64_t panel = self->tiles->panel;
-    float part[TILE_KEYS];
-    if (self->tiles->is_along) {
-        pack_along(self);
-        return;
-    }
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
-        float *to = self->queries + r / panel * panel * at->depth + r % panel;
-        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
-            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
-            if (r < self->row_count) {
-                rlx_ref_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
-            }
-            for (int64_t i = 0; i < count; i++)
-                to[(d + i) * panel] = r < self->row_count ? part[i] * (float)at->scale : 0;
-        }
-    }
-}
-
-/* Rows [first, first + count) of k or v as f32, side by side, `padded` apart. */
-static void decode_rows(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t count,
-                        int64_t padded, float *out) {
-    int64_t length = tensor->dims[3];
-    bool is_half = tensor->strides[3] == 1 &&
-                   (tensor->dtype == RLX_DTYPE_F16 || tensor->dtype == RLX_DTYPE_BF16);
-    for (int64_t t = 0; t < count; t++, out += padded) {
-        int64_t at = base + (first + t) * tensor->strides[2], i = 0;
-        const uint16_t *from = (const uint16_t *)tensor->data + at;
-        if (is_half && tensor->dtype == RLX_DTYPE_F16) {
-            for (; i + VF <= length; i += VF)
-                vf_store(out + i, vf_of_f16(vh_load(from + i)));
-        } else if (is_half) {
-            for (; i + VF <= length; i += VF)
-                vf_store(out + i, vf_of_bf16(vh_load(from + i)));
-        }
-        if (i < length) {
-            rlx_ref_read_f32(tensor, at + i * tensor->strides[3], tensor->strides[3], length - i,
-                             out + i);
-        }
-        for (i = length; i < padded; i++)
-            out[i] = 0;
-    }
-}
-
-/* A tile of k or v: rows of f32, `stride` apart. */
-static const float *tile_of(const rlx_tensor *tensor, bool in_place, int64_t base, int64_t first,
-                            int64_t count, int64_t padded, float *room, int64_t *out_stride) {
-    if (in_place) {
-        *out_stride = tensor->strides[2];
-        return (const float *)tensor->data + base + first * tensor->strides[2];
-    }
-    decode_rows(tensor, base, first, count, padded, room);
-    *out_stride = padded;
-    return room;
-}
-
-/* The additive mask of `count` keys from `first` on. */
-static void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
-                     int64_t count) {
-    const rlx_attention *at = self->at;
-    int64_t panel = self->tiles->panel, stride = at->mask_strides[3];
-    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel > 1;
-    float part[TILE_KEYS];
-    for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
-        int64_t offset = self->rows[first_row + r].mask + first * stride;
-        rlx_ref_read_f32(at->mask, offset, stride, count, part);
-        if (is_common) break;
-        for (int64_t t = 0; t < count; t++)
-            self->scores[t * panel + r] += part[t];
-    }
-    for (int64_t t = 0; is_common && t < count; t++) {
-        for (int64_t i = 0; i < panel; i += VF) {
-            float *score = self->scores + t * panel + i;
-            vf_store(score, vf_load(score) + part[t]);
-        }
-    }
-}
-
-/* s -> cap tanh(s / cap), as 1 - 2 / (e^(2 s / cap) + 1). */
-static void cap_scores(const block *self, int64_t count) {
-    float cap = (float)self->at->softcap, twice = 2 / cap;
-    for (int64_t i = 0; i < count * self->tiles->panel; i += VF) {
-        vf e = vf_exp(vf_load(self->scores + i) * twice);
-        vf_store(self->scores + i, cap - 2 * cap / (e + 1.0f));
-    }
-}
-
-/* Keys that a row may not see get minus infinity. */
-static void hide_keys(const block *self, int64_t first_row, int64_t first, int64_t count) {
-    int64_t panel = self->tiles->panel;
-    for (int64_t i = 0; i < panel; i += VF) {
-        union {
-            vi v;
-            int32_t lane[VF];
-        } from, to;
-        for (int64_t lane = 0; lane < VF; lane++) {
-            const rlx_query_row *row = &self->rows[first_row + i + lane];
-            int64_t low = row->first - first, high = row->end - first;
-            from.lane[lane] = (int32_t)(low < 0 ? 0 : low > count ? count : low);
-            to.lane[lane] = (int32_t)(high < 0 ? 0 : high > count ? count : high);
-        }
-        for (int64_t t = 0; t < count; t++) {
-            float *score = self->scores + t * panel + i;
-            vi now = vi_set((int32_t)t), is_seen = (now >= from.v) & (now < to.v);
-            vf_store(score, vf_select(is_seen, vf_load(score), vf_set(-INFINITY)));
-        }
-    }
-}
-
-/* The largest of `count` scores `panel` apart, lane by lane, and of `top`. */
-VEC_OUTLINE vf highest(const float *scores, int64_t panel, int64_t count, vf top) {
-    vf a = top, b = top, c = top;
-    int64_t t = 0;
-    for (; t + 4 <= count; t += 4) {
-        top = vf_max(vf_load(scores + t * panel), top);
-        a = vf_max(vf_load(scores + (t + 1) * panel), a);
-        b = vf_max(vf_load(scores + (t + 2) * panel), b);
-        c = vf_max(vf_load(scores + (t + 3) * panel), c);
-    }
-    for (; t < count; t++)
-        top = vf_max(vf_load(scores + t * panel), top);
-    return vf_max(vf_max(top, a), vf_max(b, c));
-}
-
-/* scores = e^(scores - base); their sum. */
-VEC_OUTLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base) {
-    vf total = {0}, r[EXP_GROUP], scale[EXP_GROUP];
-    int64_t t = 0;
-    for (; t + EXP_GROUP <= count; t += EXP_GROUP) {
-        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
-            exp_parts parts = exp_begin(vf_load(scores + (t + i) * panel) - base, EXP_ZERO, 0);
-            r[i] = parts.r, scale[i] = parts.scale;
-        }
-        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
-            vf weight = exp_end(r[i], scale[i]);
-            vf_store(scores + (t + i) * panel, weight);
-            total += weight;
-        }
-    }
-    for (; t < count; t++) {
-        vf weight = exp_or_zero(vf_load(scores + t * panel) - base);
-        vf_store(scores + t * panel, weight);
-        total += weight;
-    }
-    return total;
-}
-
-/* Scores become weights; the sums so far move to the new maximum. */
-static bool weigh(const block *self, int64_t first_row, int64_t count) {
-    int64_t panel = self->tiles->panel;
-    vi is_same = ~(vi){0};
-    for (int64_t i = 0; i < panel; i += VF) {
-        float *most_at = self->most + first_row + i, *total_at = self->total + first_row + i;
-        vf most = vf_load(most_at), top = highest(self->scores + i, panel, count, most);
-        vf base =
-            vf_select(top == -INFINITY, vf_set(0), top); /* nothing seen: no NaN of inf - inf */
-        vf factor = exp_or_zero(most - base);
-        vf total = exponentials(self->scores + i, panel, count, base);
-        is_same &= top == most;
-        vf_store(most_at, top);
-        vf_store(total_at, vf_load(total_at) * factor + total);
-        vf_store(self->factor + i, factor);
-    }
-    return !vi_all(is_same);
-}
-
-static void rescale(const block *self, int64_t first_row, int64_t row_count) {
-    int64_t width = self->tiles->padded_width;
-    for (int64_t r = 0; r < row_count; r++) {
-        float *sums = self->sums + (first_row + r) * width, factor = self->factor[r];
-        for (int64_t i = 0; factor != 1 && i < width; i += VF)
-            vf_store(sums + i, vf_load(sums + i) * factor);
-    }
-}
-
-/* A tile in memory: keys [first, first + count) of one head. */
-typedef struct tile {
-    int64_t first, count;
-    int64_t k_base, v_base; /* of the head */
-    const float *keys, *values;
-    int64_t k_stride, v_stride;
-    enum { UNKNOWN, NUMBERS, OTHERS } content; /* of the values; asked for where keys are hidden */
-} tile;
-
-static tile make_tile(const block *self, int64_t first, int64_t count) {
-    const rlx_attention *at = self->at;
-    const tiling *tiles = self->tiles;
-    tile now = {.first = first, .count = count};
-    now.k_base = self->batch * at->k->strides[0] + self->head * at->k->strides[1];
-    now.v_base = self->batch * at->v->strides[0] + self->head * at->v->strides[1];
-    if (tiles->panel == 1) return now; /* used as they lie */
-    if (!tiles->is_short) {
-        now.keys = tile_of(at->k, tiles->k_in_place, now.k_base, first, count, at->depth,
-                           self->key_room, &now.k_stride);
-    }
-    if (tiles->kind != VALUES_F32) return now;
-    now.values = tile_of(at->v, tiles->v_in_place, now.v_base, first, count, tiles->padded_width,
-                         self->value_room, &now.v_stride);
-    return now;
-}
-
-/* Keys of few rows that are not used where they are become f32 as many at a time as a register
- * block takes. */
-static void make_few_scores(const block *self, const tile *now, int64_t seen) {
-    const rlx_attention *at = self->at;
-    int64_t panel = self->tiles->panel, stride;
-    for (int64_t t = 0; t < seen; t += 12) {
-        int64_t count = rlx_ref_least(12, seen - t);
-        const float *keys = tile_of(at->k, self->tiles->k_in_place, now->k_base, now->first + t,
-                                    count, at->depth, self->key_room, &stride);
-        make_scores(keys, stride, self->queries, at->depth, count, panel, self->scores + t * panel);
-    }
-}
-
-/* Asks for rows of k or v from `first` on, one every `turns` turns of a loop. */
-static ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t turns) {
-    int64_t size = rlx_dtype_block_bytes(tensor->dtype), row = tensor->dims[3] * size;
-    return (ahead){.at = (const char *)tensor->data + (base + first * tensor->strides[2]) * size,
-                   .step = tensor->strides[2] * size,
-                   .last = row > 0 ? (row - 1) / LINE * LINE : 0,
-                   .end = turns * LINE};
-}
-
-/* Keys where they are; the values of this tile come meanwhile. */
-static void make_along_scores(const block *self, const tile *now, int64_t seen) {
-    const rlx_attention *at = self->at;
-    int64_t stride = at->k->strides[2], size = rlx_dtype_block_bytes(at->k->dtype);
-    const char *keys = (const char *)at->k->data + (now->k_base + now->first * stride) * size;
-    ahead next = rows_ahead(at->v, now->v_base, now->first, 1);
-    (size == 4                       ? along_scores_f32
-     : at->k->dtype == RLX_DTYPE_F16 ? along_scores_f16
-                                     : along_scores_bf16)(keys, stride, self->queries, at->depth,
-                                                          self->row_count, seen, self->tiles->panel,
-                                                          self->scores, next);
-}
-
-/* Keys of the next tile, or of the next head. */
-static ahead next_keys(const block *self, const tile *now, int64_t turns) {
-    const rlx_tensor *k = self->at->k;
-    bool is_last = now->first + TILE_KEYS >= self->at->keys;
-    return rows_ahead(k, now->k_base + (is_last ? k->strides[1] : 0),
-                      is_last ? 0 : now->first + TILE_KEYS, turns);
-}
-
-/* Values where they are, in columns of two or three vectors; the keys of the next tile or head come
- * meanwhile. */
-static void add_few_values(const block *self, const tile *now, int64_t seen) {
-    const rlx_attention *at = self->at;
-    const tiling *tiles = self->tiles;
-    int64_t stride = at->v->strides[2], vectors = tiles->padded_width / VF;
-    int64_t parts = (vectors + 2) / 3, fours = (self->row_count + 3) / 4;
-    int64_t size = rlx_dtype_block_bytes(at->v->dtype);
-    const char *values = (const char *)at->v->data + (now->v_base + now->first * stride) * size;
-    ahead next = next_keys(self, now, parts * fours);
-    for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
-        n = (vectors - j + parts - part - 1) / (parts - part);
-        next = (tiles->kind == VALUES_F32   ? short_values_f32
-                : tiles->kind == VALUES_F16 ? short_values_f16
-                                            : short_values_bf16)(
-            self->scores, tiles->panel, self->row_count, values + j * VF * size, stride, seen,
-            self->sums + j * VF, tiles->padded_width, n, next);
-    }
-}
-
-/* Vector i of value t of the tile. */
-VEC_INLINE vf tile_value(const block *self, const tile *now, int64_t t, int64_t i) {
-    const rlx_tensor *v = self->at->v;
-    if (self->tiles->kind == VALUES_F32) return vf_load(now->values + t * now->v_stride + i);
-    int64_t at = now->v_base + (now->first + t) * v->strides[2] + i;
-    return self->tiles->kind == VALUES_F16 ? value_load(v->data, at, VALUES_F16)
-                                           : value_load(v->data, at, VALUES_BF16);
-}
-
-/* Infinities and NaN times 0 are not 0. */
-static bool has_only_numbers(const block *self, const tile *now) {
-    vf sum = {0};
-    for (int64_t t = 0; t < now->count; t++) {
-        for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
-            sum += tile_value(self, now, t, i) * 0.0f;
-    }
-    return vf_sum(sum) == 0;
-}
-
-/* Values that are no numbers must not reach rows that do not see them: weights of 0 are skipped. */
-static void add_seen_values(const block *self, const tile *now, int64_t r, int64_t row_count,
-                            int64_t seen) {
-    int64_t width = self->tiles->padded_width;
-    for (int64_t row = 0; row < row_count; row++) {
-        float *sums = self->sums + (r + row) * width;
-        for (int64_t t = 0; t < seen; t++) {
-            float weight = self->scores[t * self->tiles->panel + row];
-            for (int64_t i = 0; weight != 0 && i < width; i += VF)
-                vf_store(sums + i, vf_load(sums + i) + tile_value(self, now, t, i) * weight);
-        }
-    }
-}
-
-/* The keys that any row of a panel sees, and those that all see. */
-typedef struct sight {
-    int64_t first, end, common_first, common_end;
-} sight;
-
-static sight sight_of(const rlx_query_row *rows, int64_t count) {
-    sight seen = {INT64_MAX, 0, 0, INT64_MAX};
-    for (int64_t i = 0; i < count; i++) {
-        seen.first = rlx_ref_least(seen.first, rows[i].first);
-        seen.common_end = rlx_ref_least(seen.common_end, rows[i].end);
-        if (rows[i].end > seen.end) seen.end = rows[i].end;
-        if (rows[i].first > seen.common_first) seen.common_first = rows[i].first;
-    }
-    return seen;
-}
-
-/* weigh() for a row alone. */
-static void weigh_line(const block *self, int64_t count) {
-    float *scores = self->scores;
-    int64_t vectors = rlx_ref_divide_up(count, VF);
-    int64_t step = self->tiles->panel * VF; /* of one row; a constant would make copies of both */
-    for (int64_t t = count; t < vectors * VF; t++)
-        scores[t] = -INFINITY;
-    float top = vf_highest(highest(scores, step, vectors, vf_set(self->most[0])));
-    float base = top == -INFINITY ? 0 : top, factor = exp_or_zero(vf_set(self->most[0] - base))[0];
-    float total = vf_sum(exponentials(scores, step, vectors, vf_set(base)));
-    self->most[0] = top;
-    self->total[0] = self->total[0] * factor + total;
-    self->factor[0] = factor;
-}
-
-/* A row alone on one tile: its own range of keys, nothing decoded ahead of its use. */
-static void do_line(const block *self, const tile *now) {
-    const rlx_attention *at = self->at;
-    const tiling *tiles = self->tiles;
-    int64_t skip = self->rows[0].first > now->first ? self->rows[0].first - now->first : 0;
-    int64_t from = now->first + skip;
-    int64_t seen = rlx_ref_least(now->count, self->rows[0].end - now->first) - skip;
-    int64_t size = tiles->kind == VALUES_F32 ? 4 : 2;
-    ahead values = rows_ahead(at->v, now->v_base, from, 1), keys = next_keys(self, now, 1);
-    if (seen <= 0) return;
-    if (size == 4) values.last = keys.last = -1; /* as fast as memory; asking makes it slower */
-    line_scores((const char *)at->k->data + (now->k_base + from * at->k->strides[2]) * size,
-                at->k->strides[2], self->queries, at->depth, seen, self->scores, values,
-                tiles->kind);
-    if (at->softcap > 0) cap_scores(self, seen);
-    if (at->mask->data != NULL) add_mask(self, 0, 1, from, seen);
-    weigh_line(self, seen);
-    rescale(self, 0, 1);
-    /* Runs of keys that are seen: a mask may hide values that are no numbers. */
-    for (int64_t t = 0, run = 0; t < seen; t += run) {
-        run = 1;
-        if (self->scores[t] == 0) continue;
-        while (t + run < seen && self->scores[t + run] != 0)
-            run++;
-        line_values(self->scores + t,
-                    (const char *)at->v->data +
-                        (now->v_base + (from + t) * at->v->strides[2]) * size,
-                    at->v->strides[2], run, self->sums, at->width, keys, tiles->kind);
-        keys.at += run * keys.step;
-    }
-}
-
-/* One panel of rows, from `r` on, on one tile. */
-static void do_panel(const block *self, tile *now, int64_t r) {
-    const rlx_attention *at = self->at;
-    const tiling *tiles = self->tiles;
-    int64_t panel = tiles->panel, row_count = rlx_ref_least(panel, self->row_count - r);
-    sight sees = sight_of(self->rows + r, row_count);
-    int64_t seen = rlx_ref_least(now->count, sees.end - now->first);
-    if (seen <= 0 || sees.first >= now->first + now->count) return;
-    if (tiles->is_along) {
-        make_along_scores(self, now, seen);
-    } else if (tiles->is_short) {
-        make_few_scores(self, now, seen);
-    } else {
-        make_scores(now->keys, now->k_stride, self->queries + r * at->depth, at->depth, seen, panel,
-                    self->scores);
-    }
-    if (at->softcap > 0) cap_scores(self, seen);
-    if (at->mask->data != NULL) add_mask(self, r, row_count, now->first, seen);
-    bool is_hiding = sees.common_first > now->first || sees.common_end < now->first + seen;
-    if (is_hiding || row_count < panel) hide_keys(self, r, now->first, seen);
-    if (weigh(self, r, seen)) rescale(self, r, row_count);
-    if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
-        now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
-    if (now->content == OTHERS) {
-        add_seen_values(self, now, r, row_count, seen);
-    } else if (tiles->kind != VALUES_F32 || (tiles->is_along && tiles->v_in_place)) {
-        add_few_values(self, now, seen);
-    } else {
-        add_values(self->scores, panel, row_count, now->values, now->v_stride, seen,
-                   tiles->padded_width, self->sums + r * tiles->padded_width);
-    }
-}
+/* Items that parts of the keys make at most, and the tiles of a part at least. */
+enum { PART_ITEMS = 64, PART_TILES = 4, LINE_FLOATS = LINE / (int)sizeof(float) };
 
 static void write_rows(const block *self) {
     const rlx_tensor *y = self->at->y;
@@ -448,9 +27,10 @@ static void write_rows(const block *self) {
     }
 }
 
-static void do_block(block *self, int64_t index) {
+/* The rows of a block on keys [first, end), which begin and end with whole tiles. */
+static void do_block(block *self, int64_t index, int64_t first, int64_t end) {
     const rlx_attention *at = self->at;
-    int64_t first = at->keys, end = 0;
+    int64_t seen_first = end, seen_end = first;
     self->row_count = rlx_ref_least(self->tiles->rows, at->row_count - index * BLOCK_ROWS);
     for (int64_t r = 0; r < self->tiles->rows; r++) {
         self->rows[r] = (rlx_query_row){0};
@@ -458,22 +38,19 @@ static void do_block(block *self, int64_t index) {
         self->total[r] = 0;
         if (r >= self->row_count) continue;
         self->rows[r] = rlx_ref_query_row(at, self->batch, self->head, index * BLOCK_ROWS + r);
-        first = rlx_ref_least(first, self->rows[r].first);
-        if (self->rows[r].end > end) end = self->rows[r].end;
+        seen_first = rlx_ref_least(seen_first, self->rows[r].first);
+        if (self->rows[r].end > seen_end) seen_end = self->rows[r].end;
     }
     pack_queries(self);
     memset(self->sums, 0, (size_t)(self->tiles->rows * self->tiles->padded_width) * sizeof(float));
-    for (int64_t t = first / TILE_KEYS * TILE_KEYS; t < end; t += TILE_KEYS) {
+    first = seen_first > first ? seen_first / TILE_KEYS * TILE_KEYS : first;
+    end = rlx_ref_least(seen_end, end);
+    for (int64_t t = first; t < end; t += TILE_KEYS) {
         tile now = make_tile(self, t, rlx_ref_least(TILE_KEYS, end - t));
         if (self->tiles->panel == 1) do_line(self, &now);
         for (int64_t r = 0; r < self->row_count && self->tiles->panel > 1; r += self->tiles->panel)
             do_panel(self, &now, r);
     }
-    write_rows(self);
-}
-
-static int64_t block_count(const rlx_attention *at) {
-    return rlx_ref_divide_up(at->row_count, BLOCK_ROWS);
 }
 
 /* k and v as they lie, for few rows: f32 or a 16-bit type, elements side by side. */
@@ -501,52 +78,179 @@ static tiling make_tiling(const rlx_attention *at) {
     return tiles;
 }
 
-static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    rlx_attention at = rlx_ref_attention(args);
-    tiling tiles = make_tiling(&at);
-    int64_t blocks = block_count(&at), heads = at.k->dims[1];
-    block self = {.tiles = &tiles, .at = &at};
-    float *room = args->workspace;
-    self.most = room;
-    self.total = self.most + tiles.rows;
-    self.factor = self.total + tiles.rows;
-    self.scores = self.factor + tiles.panel;
-    self.queries = self.scores + TILE_KEYS * tiles.panel;
-    self.sums = self.queries + tiles.rows * at.depth;
-    self.value_room = self.sums + tiles.rows * tiles.padded_width;
-    self.key_room = self.value_room + (tiles.v_in_place ? 0 : TILE_KEYS * tiles.padded_width);
-    for (int64_t item = begin; item < end; item++) {
-        self.head = item / blocks % heads;
-        self.batch = item / blocks / heads;
-        do_block(&self, item % blocks);
+/* Floats of a worker's own room: see place_own. */
+static bool own_floats(const rlx_attention *at, const tiling *tiles, uint64_t *out_count) {
+    uint64_t rows = (uint64_t)tiles->rows, per_depth = rows, per_width = rows, a, b;
+    if (!tiles->k_in_place) per_depth += TILE_KEYS;
+    if (!tiles->v_in_place) per_width += TILE_KEYS;
+    return rlx_mul_u64((uint64_t)at->depth, per_depth, &a) &&
+           rlx_mul_u64((uint64_t)tiles->padded_width, per_width, &b) && rlx_add_u64(a, b, &a) &&
+           rlx_add_u64(a, 2 * rows + (uint64_t)tiles->panel * (TILE_KEYS + 1), out_count);
+}
+
+/* How blocks and their keys become items. */
+typedef struct cutting {
+    int64_t blocks;    /* of a head */
+    int64_t units;     /* blocks of all heads */
+    int64_t parts;     /* of the keys of a block; 1: items share nothing */
+    int64_t part_keys; /* of all parts but the last */
+    /* In floats. What items share lies in front of the first worker's own room: how many parts of
+     * each unit are still to come, and a slot for what each part leaves: most, total, sums. */
+    uint64_t counters, slot, shared;
+    uint64_t bytes; /* of a worker: shared and own; UINT64_MAX: more than there can be */
+} cutting;
+
+static bool measure(const rlx_attention *at, const tiling *tiles, cutting *self) {
+    uint64_t rows = (uint64_t)rlx_ref_divide_up(tiles->rows, VF) * VF, count;
+    self->bytes = UINT64_MAX;
+    self->shared = 0;
+    if (!own_floats(at, tiles, &count)) return false;
+    if (self->parts > 1) { /* there is own room for `rows` of padded_width: no product wraps */
+        self->counters = (uint64_t)rlx_ref_divide_up(self->units, LINE_FLOATS) * LINE_FLOATS;
+        self->slot = (uint64_t)tiles->padded_width * (uint64_t)tiles->rows + 2 * rows;
+        if (!rlx_align_u64(self->slot, LINE_FLOATS, &self->slot) ||
+            !rlx_mul_u64(self->slot, (uint64_t)(self->units * self->parts), &self->shared) ||
+            !rlx_add_u64(self->shared, self->counters, &self->shared) ||
+            !rlx_add_u64(count, self->shared, &count)) {
+            return false;
+        }
+    }
+    self->bytes = rlx_ref_bytes(count, sizeof(float));
+    return self->bytes != UINT64_MAX;
+}
+
+/* Parts of the keys where they fit into `room` bytes; what was planned for larger dims may have
+ * less for them. */
+static cutting cut(const rlx_attention *at, const tiling *tiles, uint64_t room) {
+    int64_t count = rlx_ref_divide_up(at->keys, TILE_KEYS), part = count;
+    cutting self = {.blocks = rlx_ref_divide_up(at->row_count, BLOCK_ROWS), .parts = 1};
+    self.units = at->k->dims[0] * at->k->dims[1] * self.blocks;
+    if (self.units > 0 && self.units <= PART_ITEMS / 2 && at->row_count <= tiles->panel) {
+        int64_t parts = rlx_ref_least(count / PART_TILES, PART_ITEMS / self.units);
+        if (parts > 1) part = rlx_ref_divide_up(count, parts);
+        if (parts > 1) self.parts = rlx_ref_divide_up(count, part);
+    }
+    if (!measure(at, tiles, &self) || self.bytes > room) {
+        self.parts = 1, part = count;
+        (void)measure(at, tiles, &self);
+    }
+    self.part_keys = part * TILE_KEYS;
+    return self;
+}
+
+static void place_own(block *self, const cutting *cuts, float *room) {
+    const tiling *tiles = self->tiles;
+    room += cuts->shared;
+    self->most = room;
+    self->total = self->most + tiles->rows;
+    self->factor = self->total + tiles->rows;
+    self->scores = self->factor + tiles->panel;
+    self->queries = self->scores + TILE_KEYS * tiles->panel;
+    self->sums = self->queries + tiles->rows * self->at->depth;
+    self->value_room = self->sums + tiles->rows * tiles->padded_width;
+    self->key_room = self->value_room + (tiles->v_in_place ? 0 : TILE_KEYS * tiles->padded_width);
+}
+
+static void place_slot(block *self, float *slot) {
+    int64_t rows = rlx_ref_divide_up(self->tiles->rows, VF) * VF;
+    self->most = slot;
+    self->total = slot + rows;
+    self->sums = slot + 2 * rows;
+}
+
+/* The sums of all parts become those of the first. A part that is nothing beside the others is left
+ * out: its sums may be no numbers. */
+static void join_sums(const block *self, const cutting *cuts) {
+    int64_t width = self->tiles->padded_width, slot = (int64_t)cuts->slot;
+    for (int64_t r = 0; r < self->row_count; r++) {
+        for (int64_t i = 0; i < width; i += VF) {
+            float *sums = self->sums + r * width + i;
+            const float *factor = self->most + r;
+            vf sum = {0};
+            for (int64_t p = 0; p < cuts->parts; p++) {
+                if (factor[p * slot] != 0)
+                    sum = vf_fma(vf_set(factor[p * slot]), vf_load(sums + p * slot), sum);
+            }
+            vf_store(sums, sum);
+        }
     }
 }
 
-static int64_t items(const rlx_kernel_args *args) {
+/* Puts the parts of a unit together, from the slot of the first on. */
+static void join_parts(block *self, const cutting *cuts, float *slots) {
+    int64_t slot = (int64_t)cuts->slot;
+    place_slot(self, slots);
+    for (int64_t i = 0; i < self->tiles->rows; i += VF) {
+        vf top = vf_set(-INFINITY), total = {0};
+        for (int64_t p = 0; p < cuts->parts; p++)
+            top = vf_max(vf_load(self->most + p * slot + i), top);
+        vf base = vf_select(top == -INFINITY, vf_set(0), top);
+        for (int64_t p = 0; p < cuts->parts; p++) {
+            vf factor = exp_or_zero(vf_load(self->most + p * slot + i) - base);
+            vf_store(self->most + p * slot + i, factor);
+            total = vf_fma(factor, vf_load(self->total + p * slot + i), total);
+        }
+        vf_store(self->total + i, total);
+    }
+    join_sums(self, cuts);
+}
+
+static void do_item(block *self, const cutting *cuts, float *shared, int64_t item) {
+    int64_t part = item % cuts->parts, unit = item / cuts->parts, heads = self->at->k->dims[1];
+    int64_t first = part * cuts->part_keys;
+    float *slots = shared + cuts->counters + unit * cuts->parts * (int64_t)cuts->slot;
+    self->head = unit / cuts->blocks % heads;
+    self->batch = unit / cuts->blocks / heads;
+    if (cuts->parts > 1) place_slot(self, slots + part * (int64_t)cuts->slot);
+    do_block(self, unit % cuts->blocks, first,
+             rlx_ref_least(first + cuts->part_keys, self->at->keys));
+    if (cuts->parts > 1) {
+        _Atomic uint32_t *left = (_Atomic uint32_t *)(void *)shared + unit;
+        if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) != 1) return;
+        join_parts(self, cuts, slots);
+    }
+    write_rows(self);
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     rlx_attention at = rlx_ref_attention(args);
-    return at.k->dims[0] * at.k->dims[1] * block_count(&at);
+    tiling tiles = make_tiling(&at);
+    cutting cuts = cut(&at, &tiles, args->workspace_bytes);
+    block self = {.tiles = &tiles, .at = &at};
+    place_own(&self, &cuts, args->workspace);
+    for (int64_t item = begin; item < end; item++)
+        do_item(&self, &cuts, args->common, item);
+}
+
+static cutting cut_args(const rlx_kernel_args *args, uint64_t room) {
+    rlx_attention at = rlx_ref_attention(args);
+    tiling tiles = make_tiling(&at);
+    return cut(&at, &tiles, room);
+}
+
+static void start(const rlx_kernel_args *args) {
+    cutting cuts = cut_args(args, args->workspace_bytes);
+    _Atomic uint32_t *left = args->common;
+    for (int64_t i = 0; cuts.parts > 1 && i < cuts.units; i++)
+        atomic_store_explicit(&left[i], (uint32_t)cuts.parts, memory_order_relaxed);
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    cutting cuts = cut_args(args, args->workspace_bytes);
+    return cuts.units * cuts.parts;
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
     rlx_attention at = rlx_ref_attention(args);
+    cutting cuts = cut_args(args, args->workspace_bytes);
     int64_t per_key = rlx_ref_least(at.depth, INT32_MAX) + rlx_ref_least(at.width, INT32_MAX) + 16;
-    return rlx_ref_cost(per_key * rlx_ref_least(BLOCK_ROWS, at.row_count), at.keys);
+    return rlx_ref_cost(per_key * rlx_ref_least(BLOCK_ROWS, at.row_count),
+                        rlx_ref_least(cuts.part_keys, at.keys));
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
-    rlx_attention at = rlx_ref_attention(args);
-    tiling tiles = make_tiling(&at);
-    uint64_t rows = (uint64_t)tiles.rows, per_depth = rows, per_width = rows, a, b, count;
-    if (items(args) == 0) return 0;
-    if (!tiles.k_in_place) per_depth += TILE_KEYS;
-    if (!tiles.v_in_place) per_width += TILE_KEYS;
-    uint64_t fixed = 2 * rows + (uint64_t)tiles.panel * (TILE_KEYS + 1);
-    if (!rlx_mul_u64((uint64_t)at.depth, per_depth, &a) ||
-        !rlx_mul_u64((uint64_t)tiles.padded_width, per_width, &b) || !rlx_add_u64(a, b, &count) ||
-        !rlx_add_u64(count, fixed, &count)) {
-        return UINT64_MAX;
-    }
-    return rlx_ref_bytes(count, sizeof(float));
+    cutting cuts = cut_args(args, UINT64_MAX);
+    return cuts.units == 0 ? 0 : cuts.bytes;
 }
 
 static bool takes(const rlx_target_query *query) {
@@ -557,3 +261,4 @@ const rlx_cpu_override VEC_SYMBOL(attention)[] = {
     {RLX_OP_ATTENTION, 0, takes, {VEC_NAME("attention"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
+const rlx_cpu_preparation VEC_SYMBOL(attention_preparation) = {run, NULL, NULL, start};

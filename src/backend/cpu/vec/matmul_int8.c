@@ -6,7 +6,7 @@
 #include "backend/cpu/vec/matmul.h"
 
 #if defined(__x86_64__)
-enum { MATMUL_GROUP = 2 };
+enum { MATMUL_GROUP = 2, GROUPS = 256, A_STRIDE = GROUPS + 16 };
 #define COLUMNS_LAYOUT RLX_LAYOUT_COLUMNS16X2
 #define ROWS_LAYOUT    RLX_LAYOUT_ROWS16X2
 #define TILE_TARGET
@@ -19,8 +19,18 @@ VEC_INLINE vi widen(const uint8_t *from, bool is_signed) {
     return (vi)(is_signed ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes));
 }
 
-/* c (+)= a b over `depth` pairs of k. a is [depth][rows] of two i16, b [depth][MATMUL_COLUMNS] of
- * two bytes, c [rows][MATMUL_COLUMNS]. */
+/* Whole vectors of pairs of a row of a, bytes as 16 bits; how many of `count` pairs. */
+static int64_t pack_words(const uint8_t *from, bool is_signed, int64_t count, int32_t *to) {
+    int64_t j = 0;
+    for (; j + VF <= count; j += VF) {
+        vi words = widen(from + 2 * j, is_signed);
+        memcpy(to + j, &words, sizeof words);
+    }
+    return j;
+}
+
+/* c (+)= a b over `depth` pairs of k. a is [rows][A_STRIDE] of two i16, b [depth][MATMUL_COLUMNS]
+ * of two bytes, c [rows][MATMUL_COLUMNS]. */
 VEC_INLINE void tile(int rows, bool is_signed, const int32_t *a, const uint8_t *b, int64_t depth,
                      int32_t *c, bool is_first) {
     vi x[MATMUL_ROWS][2];
@@ -32,11 +42,10 @@ VEC_INLINE void tile(int rows, bool is_signed, const int32_t *a, const uint8_t *
         vi b0 = widen(b, is_signed), b1 = widen(b + 2 * VF, is_signed);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
-            vi s = vi_set(a[i]);
+            vi s = vi_set(a[i * A_STRIDE + k]);
             x[i][0] += pairs_times(s, b0);
             x[i][1] += pairs_times(s, b1);
         }
-        a += rows;
         b += 4 * VF;
     }
     memcpy(c, x, (size_t)rows * sizeof *x);

@@ -7,7 +7,7 @@
 #include "base/cpu.h"
 
 #if defined(__x86_64__) && RLX_VEC_BYTES == 64
-enum { MATMUL_GROUP = 4 };
+enum { MATMUL_GROUP = 4, GROUPS = 256, A_STRIDE = GROUPS + 16 };
 #define COLUMNS_LAYOUT RLX_LAYOUT_COLUMNS32X4
 #define ROWS_LAYOUT    RLX_LAYOUT_ROWS32X4
 
@@ -37,8 +37,16 @@ VEC_INLINE vi load_b(const uint8_t *b, bool is_signed) {
     return is_signed ? x : x ^ moved;
 }
 
-/* c (+)= a b over `depth` fours of k. a is [depth][rows] of four bytes, b [depth][MATMUL_COLUMNS]
- * of four bytes, c [rows][MATMUL_COLUMNS]. */
+/* Fours of a row of a; how many of `count`. */
+static int64_t pack_words(const uint8_t *from, bool is_signed, int64_t count, int32_t *to) {
+    memcpy(to, from, (size_t)count * sizeof *to);
+    for (int64_t j = 0; is_signed && j < count; j++)
+        to[j] ^= moved;
+    return count;
+}
+
+/* c (+)= a b over `depth` fours of k. a is [rows][A_STRIDE] of four bytes, b
+ * [depth][MATMUL_COLUMNS] of four bytes, c [rows][MATMUL_COLUMNS]. */
 TILE_TARGET VEC_INLINE void tile(int rows, bool is_signed, const int32_t *a, const uint8_t *b,
                                  int64_t depth, int32_t *c, bool is_first) {
     vi x[MATMUL_ROWS][2];
@@ -50,11 +58,10 @@ TILE_TARGET VEC_INLINE void tile(int rows, bool is_signed, const int32_t *a, con
         vi b0 = load_b(b, is_signed), b1 = load_b(b + 4 * VF, is_signed);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
-            vi s = vi_set(a[i]);
+            vi s = vi_set(a[i * A_STRIDE + k]);
             x[i][0] = four_products(x[i][0], s, b0);
             x[i][1] = four_products(x[i][1], s, b1);
         }
-        a += rows;
         b += 8 * VF;
     }
     memcpy(c, x, (size_t)rows * sizeof *x);
@@ -71,18 +78,14 @@ static uint32_t flip_of(const matmul *mm) {
 
 static void sum_rows(const matmul *mm, const int32_t *a, int64_t rows, int64_t depth,
                      uint32_t *sums) {
-    int64_t count = matmul_up(rows, MATMUL_ROWS);
     if (mm->b->dtype == RLX_DTYPE_I8) return;
-    for (int64_t t = 0, first = 0, end; t < count; t++, first = end) {
-        end = part_start(rows, count, t + 1);
-        for (int64_t i = first; i < end; i++) {
-            const int32_t *word = a + first * depth + i - first;
-            uint32_t sum = 0;
-            for (int64_t k = 0; k < depth; k++, word += end - first)
-                for (int g = 0; g < 32; g += 8)
-                    sum += (uint32_t)*word >> g & 0xff;
-            sums[i] = sum;
+    for (int64_t i = 0; i < rows; i++, a += A_STRIDE) {
+        uint32_t sum = 0;
+        for (int64_t k = 0; k < depth; k++) {
+            for (int g = 0; g < 32; g += 8)
+                sum += (uint32_t)a[k] >> g & 0xff;
         }
+        sums[i] = sum;
     }
 }
 
