@@ -3,10 +3,10 @@
  * blocks, [N][C / b][spatial..][b], and so do the pools, reductions, concats and elementwise ops
  * between them. Blocks are an ordinary axis: the pass writes plain nodes on values of one more
  * axis, so views, concats in place and every kernel but those of conv and pools know nothing of it.
- * One walk in node order: a node is turned when its inputs are in blocks already, or, of a conv,
- * when what it gains is more than the conversions cost. Whoever still wants the plain value gets it
- * from a conversion behind the node; those that nobody wants are removed at the end. Inputs,
- * outputs and states stay plain. */
+ * One walk in node order, body by body (what comes from outside a body is plain there): a node is
+ * turned when its inputs are in blocks already, or, of a conv, when what it gains is more than the
+ * conversions cost. Whoever still wants the plain value gets it from a conversion behind the node;
+ * those that nobody wants are removed at the end. Inputs, outputs and states stay plain. */
 #include "compile/compile.h"
 #include "ir/infer.h"
 
@@ -17,7 +17,8 @@ typedef struct blocker {
     rlx_pass_context *context;
     rlx_graph *graph;
     int64_t block;
-    uint32_t at;           /* the node under way, in the list of the main block */
+    rlx_block_id body;     /* the block of the graph under way */
+    uint32_t at;           /* the node under way, in the body's list */
     uint32_t count;        /* values there were at the start */
     rlx_value_id *blocked; /* per value: the same in blocks; RLX_NONE: there is none */
     uint8_t *feeds_conv;   /* per value: a conv takes it as x or residual */
@@ -28,7 +29,10 @@ static const rlx_type *type_of(const blocker *self, rlx_value_id value) {
 }
 
 static rlx_value_id twin(const blocker *self, rlx_value_id value) {
-    return value < self->count ? self->blocked[value] : RLX_NONE;
+    rlx_value_id found = value < self->count ? self->blocked[value] : RLX_NONE;
+    if (found == RLX_NONE) return RLX_NONE;
+    rlx_node_id producer = self->graph->values.items[found].producer;
+    return self->graph->nodes.items[producer].block == self->body ? found : RLX_NONE;
 }
 
 static int64_t blocks_of(const blocker *self, int64_t channels) {
@@ -64,8 +68,8 @@ static rlx_status put(blocker *self, rlx_op op, const void *attrs, const rlx_val
     rlx_value_id value;
     rlx_node_id node;
     RLX_TRY(rlx_graph_new_value(self->graph, name, RLX_VALUE_TEMPORARY, &value));
-    RLX_TRY(rlx_graph_insert_node(self->graph, 0, self->at++, op, attrs, inputs, input_count,
-                                  &value, 1, &node));
+    RLX_TRY(rlx_graph_insert_node(self->graph, self->body, self->at++, op, attrs, inputs,
+                                  input_count, &value, 1, &node));
     *out_value = value;
     return RLX_OK;
 }
@@ -115,8 +119,8 @@ static rlx_status take_over(blocker *self, rlx_node_id node, rlx_op op, const vo
     rlx_value_id output = self->graph->nodes.items[node].outputs[0];
     rlx_node_id made;
     self->graph->nodes.items[node].is_dead = true;
-    return rlx_graph_insert_node(self->graph, 0, self->at++, op, attrs, &input, 1, &output, 1,
-                                 &made);
+    return rlx_graph_insert_node(self->graph, self->body, self->at++, op, attrs, &input, 1, &output,
+                                 1, &made);
 }
 
 /* `blocked` holds the output of the node under way: whoever wants it plain gets it from there. */
@@ -407,6 +411,17 @@ static rlx_status visit(blocker *self, rlx_node_id id) {
     return RLX_OK;
 }
 
+static rlx_status visit_body(blocker *self) {
+    const rlx_graph *graph = self->graph;
+    for (self->at = 0; self->at < graph->blocks.items[self->body].nodes.count; self->at++) {
+        rlx_node_id id = graph->blocks.items[self->body].nodes.items[self->at];
+        const rlx_node *node = &graph->nodes.items[id];
+        if (node->is_dead || node->output_count == 0 || node->outputs[0] == RLX_NONE) continue;
+        RLX_TRY(visit(self, id));
+    }
+    return RLX_OK;
+}
+
 rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
     rlx_graph *graph = context->graph;
     blocker self = {.context = context, .graph = graph, .count = graph->values.count};
@@ -425,13 +440,7 @@ rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
         self.feeds_conv[node->inputs[0]] = 1;
         if (residual != RLX_NONE) self.feeds_conv[residual] = 1;
     }
-    for (; self.at < graph->blocks.items[0].nodes.count; self.at++) {
-        rlx_node_id node = graph->blocks.items[0].nodes.items[self.at];
-        if (graph->nodes.items[node].is_dead || graph->nodes.items[node].output_count == 0 ||
-            graph->nodes.items[node].outputs[0] == RLX_NONE) {
-            continue;
-        }
-        RLX_TRY(visit(&self, node));
-    }
+    for (; self.body < graph->blocks.count; self.body++)
+        RLX_TRY(visit_body(&self));
     return rlx_pass_remove_dead(context);
 }

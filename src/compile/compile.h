@@ -37,6 +37,7 @@ RLX_WARN_UNUSED rlx_status rlx_pass_fuse_epilogue(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_norm(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_quantised(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_chain(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_hoist(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_own_outputs(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_block_channels(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_pack_weights(rlx_pass_context *context);

@@ -71,6 +71,8 @@ typedef struct rlx_lowered {
  * the main block compute from them alone. `is_prepared` has one zeroed byte per value. */
 void rlx_mark_prepared(const rlx_graph *graph, const rlx_node_id *order, uint32_t count,
                        uint8_t *is_prepared);
+/* The same for one node; false: it is none that prepares. */
+bool rlx_mark_if_prepared(const rlx_graph *graph, rlx_node_id node, uint8_t *is_prepared);
 /* The value whose memory a chain of views and state writes comes down to. */
 rlx_value_id rlx_view_root(const rlx_graph *graph, rlx_value_id value);
 bool rlx_is_prepare_node(const rlx_graph *graph, rlx_node_id node, const uint8_t *is_prepared);

@@ -30,6 +30,7 @@ static const pass passes[] = {
     {"fuse_chain", rlx_pass_fuse_chain, false},
     {"remove_dead_again", rlx_pass_remove_dead, false},
     {"compact_again", rlx_pass_compact, false},
+    {"hoist", rlx_pass_hoist, false},
     {"own_outputs", rlx_pass_own_outputs, true},
     {"block_channels", rlx_pass_block_channels, false},
     {"pack_weights", rlx_pass_pack_weights, false},

@@ -25,19 +25,23 @@ static bool can_prepare(const rlx_graph *graph, const rlx_node *node, const uint
     return node->input_count != 0;
 }
 
+bool rlx_mark_if_prepared(const rlx_graph *graph, rlx_node_id id, uint8_t *is_prepared) {
+    const rlx_node *node = &graph->nodes.items[id];
+    if (node->is_dead || !can_prepare(graph, node, is_prepared)) return false;
+    for (uint32_t n = 0; n < node->output_count; n++) {
+        if (node->outputs[n] != RLX_NONE) is_prepared[node->outputs[n]] = 1;
+    }
+    return true;
+}
+
 void rlx_mark_prepared(const rlx_graph *graph, const rlx_node_id *order, uint32_t count,
                        uint8_t *is_prepared) {
     for (uint32_t v = 0; v < graph->values.count; v++) {
         rlx_value_kind kind = graph->values.items[v].kind;
         is_prepared[v] = kind == RLX_VALUE_PARAMETER || kind == RLX_VALUE_CONSTANT;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        const rlx_node *node = &graph->nodes.items[order[i]];
-        if (node->is_dead || !can_prepare(graph, node, is_prepared)) continue;
-        for (uint32_t n = 0; n < node->output_count; n++) {
-            if (node->outputs[n] != RLX_NONE) is_prepared[node->outputs[n]] = 1;
-        }
-    }
+    for (uint32_t i = 0; i < count; i++)
+        rlx_mark_if_prepared(graph, order[i], is_prepared);
 }
 
 bool rlx_is_prepare_node(const rlx_graph *graph, rlx_node_id id, const uint8_t *is_prepared) {

@@ -160,6 +160,54 @@ static void narrow_groups_are_merged_until_they_fill_blocks(void **state) {
     }
 }
 
+/* A branch and a loop's body have convs of their own; x and c come from outside as they are. The
+ * branch's first weights are computed from others: that is done once. */
+static const char bodies[] = "rlx 1\n"
+                             "input x : f32[1, 3, 33, 35]\n"
+                             "param w1 : f32[16, 3, 3, 3] = seeded(1, 0.1)\n"
+                             "param w2 : f32[16, 16, 3, 3] = seeded(2, 0.1)\n"
+                             "param s : f32[16, 1, 1, 1] = seeded(3, 1)\n"
+                             "const none : f32[] = 0\n"
+                             "const trips : i64[] = 2\n"
+                             "const yes : bool[] = true\n"
+                             "c = conv(x, w1) strides=[4, 4]\n"
+                             "m = reduce_max(x) axes=[0, 1, 2, 3] keep_dims=false\n"
+                             "go = less(none, m)\n"
+                             "y = if(go) {\n"
+                             "    w = mul(w1, s)\n"
+                             "    a = conv(x, w) strides=[4, 4] activation=relu\n"
+                             "    b = conv(a, w2) pads=[1, 1, 1, 1]\n"
+                             "    yield b\n"
+                             "} else {\n"
+                             "    d = conv(c, w2) pads=[1, 1, 1, 1]\n"
+                             "    yield d\n"
+                             "}\n"
+                             "z = loop(trips, yes, y) bound=2 (i, v) {\n"
+                             "    e = conv(v, w2) pads=[1, 1, 1, 1]\n"
+                             "    f = add(e, c)\n"
+                             "    yield yes, f\n"
+                             "}\n"
+                             "g = reduce_mean(z) axes=[2, 3]\n"
+                             "output y\noutput z\noutput g\n";
+
+static void bodies_have_blocks_of_their_own(void **state) {
+    static float plain[OUTPUTS][LARGEST], blocked[OUTPUTS][LARGEST];
+    uint32_t convs;
+    (void)state;
+    run(plan_of(bodies, 8, "block_channels"), plain);
+    for (uint32_t block = 8; block <= 16; block += 8) {
+        rlx_plan *plan = plan_of(bodies, block, NULL);
+        assert_int_equal(count_blocked(plan, &convs), 5);
+        assert_int_equal(convs, 5);
+        assert_true(plan->prepare_count >= 4); /* mul, and a pack for each of the weights */
+        run(plan, blocked);
+        for (int i = 0; i < OUTPUTS; i++) {
+            for (int k = 0; k < LARGEST; k++)
+                assert_true(fabsf(plain[i][k] - blocked[i][k]) <= 1e-4f * (1 + fabsf(plain[i][k])));
+        }
+    }
+}
+
 static void convs_of_16_bits_are_computed_in_32(void **state) {
     static const char text[] = "rlx 1\ninput x : f32[1, 3, 33, 35]\n"
                                "param w : f16[16, 3, 3, 3] = seeded(1, 0.3)\n"
@@ -213,6 +261,7 @@ int main(void) {
         cmocka_unit_test(without_packed_weights_channels_stay_plain),
         cmocka_unit_test(a_target_without_such_kernels_keeps_plain_channels),
         cmocka_unit_test(narrow_groups_are_merged_until_they_fill_blocks),
+        cmocka_unit_test(bodies_have_blocks_of_their_own),
         cmocka_unit_test(convs_of_16_bits_are_computed_in_32),
         cmocka_unit_test(a_conv_that_hardly_computes_stays_plain),
     };

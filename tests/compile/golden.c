@@ -36,6 +36,7 @@ static const pass passes[] = {
     {"fuse_chain", rlx_pass_fuse_chain, 0},
     {"shard", rlx_pass_shard, 2},
     {"fuse_quantised", rlx_pass_fuse_quantised, 0},
+    {"hoist", rlx_pass_hoist, 0},
 };
 
 static void run_pass(rlx_graph *graph, const pass *at) {
