@@ -19,7 +19,7 @@ typedef struct check_run {
     uint32_t given_count;
     char names[MOST_VALUES][160];
     int64_t lengths[MOST_VALUES];
-    const char *odd[MOST_VALUES]; /* inputs whose file contradicts the model's declared shape */
+    rlx_given_value odd[MOST_VALUES]; /* files that contradict the model's declared shape */
     uint32_t odd_count;
 } check_run;
 
@@ -77,7 +77,10 @@ static rlx_status read_inputs(check_run *run, const char *folder) {
         if (value.kind == RLX_ONNX_KIND_STRINGS)
             return note(run, CHECK_UNSUPPORTED, "an input of strings");
         if (value.contradicts && run->odd_count < MOST_VALUES) {
-            run->odd[run->odd_count++] = rlx_onnx_input_name(run->ports, i);
+            run->odd[run->odd_count++] =
+                (rlx_given_value){.name = rlx_onnx_input_name(run->ports, i),
+                                  .dtype = value.dtype,
+                                  .shape = value.shape};
         } else if (!give(run, rlx_onnx_input_name(run->ports, i), &value))
             return note(run, CHECK_FAILED, "more values than a test may have");
     }
@@ -91,21 +94,60 @@ static const rlx_given_value *find_given(const check_run *run, const char *name)
     return NULL;
 }
 
-static bool is_odd(const check_run *run, const char *name) {
+static const rlx_given_value *find_odd(const check_run *run, const char *name) {
     for (uint32_t i = 0; i < run->odd_count; i++) {
-        if (strcmp(run->odd[i], name) == 0) return true;
+        if (strcmp(run->odd[i].name, name) == 0) return &run->odd[i];
+    }
+    return NULL;
+}
+
+static bool touches(const rlx_plan *plan, const uint32_t *slots, uint32_t count,
+                    const rlx_slot_info *memory) {
+    rlx_slot_info slot;
+    for (uint32_t i = 0; i < count; i++) {
+        if (slots[i] == RLX_NONE || rlx_plan_slot_at(plan, slots[i], &slot) != RLX_OK) continue;
+        if (slot.segment == memory->segment && slot.offset < memory->offset + memory->bytes &&
+            memory->offset < slot.offset + slot.bytes)
+            return true;
     }
     return false;
 }
 
-/* A file of the wrong shape cannot be set. CastLike looks at the dtype of its second input only,
- * and the suite has such files there: zeros do, and if they matter the outputs differ. */
-static rlx_status set_zeros(check_run *run, rlx_exec *exec, uint32_t index, uint64_t bytes) {
+/* Whether any step reads an input: its memory, before something else is there. */
+static bool is_read(const rlx_plan *plan, uint32_t input) {
+    rlx_slot_info memory;
+    rlx_step_info step;
+    if (rlx_plan_slot_at(plan, input, &memory) != RLX_OK) return true;
+    for (uint32_t i = 0; rlx_plan_step_at(plan, i, &step) == RLX_OK; i++) {
+        if (step.entry == RLX_NONE) continue;
+        if (touches(plan, step.inputs, step.input_count, &memory)) return true;
+        if (touches(plan, step.outputs, step.output_count, &memory)) return false;
+    }
+    return false;
+}
+
+/* An input must be set, whether anything reads it or not. */
+static rlx_status set_unread(check_run *run, rlx_exec *exec, uint32_t index, uint64_t bytes) {
     void *zeros = calloc(1, bytes + 1);
     if (zeros == NULL) return note(run, CHECK_FAILED, "no memory");
     rlx_status status = rlx_exec_set_input(exec, 0, index, zeros, bytes);
     free(zeros);
     return status == RLX_OK ? RLX_OK : note_error(run, status);
+}
+
+/* A file of the wrong shape is an error, unless nothing reads the input: CastLike looks only at the
+ * dtype of its second one, and the suite has such files there. */
+static rlx_status set_odd(check_run *run, rlx_exec *exec, uint32_t index, const rlx_port_info *port,
+                          const rlx_given_value *odd) {
+    char text[600];
+    if (!is_read(rlx_program_plan(rlx_exec_program(exec)), port->slot))
+        return set_unread(run, exec, index, port->bytes);
+    int used = snprintf(text, sizeof text, "input '%s' is %s in the model, ", port->name,
+                        tool_type(NULL, port->dtype, &port->shape));
+    if (used > 0 && (size_t)used < sizeof text)
+        snprintf(text + used, sizeof text - (size_t)used, "its file holds %s",
+                 tool_type(NULL, odd->dtype, &odd->shape));
+    return note(run, CHECK_FAILED, text);
 }
 
 static rlx_status set_inputs(check_run *run, rlx_exec *exec) {
@@ -117,10 +159,12 @@ static rlx_status set_inputs(check_run *run, rlx_exec *exec) {
         if (given != NULL) {
             status = rlx_exec_set_input(exec, 0, i, given->data, given->bytes);
             if (status != RLX_OK) return note_error(run, status);
-        } else if (is_odd(run, port.name)) {
-            status = set_zeros(run, exec, i, port.bytes);
+        } else if (find_odd(run, port.name) != NULL) {
+            status = set_odd(run, exec, i, &port, find_odd(run, port.name));
         } else {
-            status = note(run, CHECK_FAILED, "an input of the model has no file");
+            char text[300];
+            snprintf(text, sizeof text, "input '%s' of the model has no file", port.name);
+            status = note(run, CHECK_FAILED, text);
         }
         if (status != RLX_OK) return status;
     }

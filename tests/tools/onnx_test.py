@@ -77,6 +77,28 @@ class Verbs(tool.ToolTest):
             rows = [json.loads(line) for line in done.stdout.decode().splitlines()[:1]]
             self.assertEqual(rows[0]["outcome"], "ok" if code == 0 else "differs")
 
+    def check_file_of(self, content, inputs, dims, values, **expect):
+        """One case whose input_0.pb has the given shape; output_0.pb is [3, 2]."""
+        (self.folder / "case/test_data_set_0").mkdir(parents=True)
+        self.write("case/model.onnx", content)
+        for number, name in enumerate(inputs):
+            head = b"".join(field(1, dim) for dim in dims[number]) + field(2, 1) + field(8, name)
+            self.write(f"case/test_data_set_0/input_{number}.pb",
+                       head + field(9, struct.pack("<%df" % len(values[number]), *values[number])))
+        self.write("case/test_data_set_0/output_0.pb",
+                   field(1, 1) + field(1, 2) + field(2, 1) + field(8, "y") + field(9, struct.pack("<2f", 3, 2)))
+        self.rlx("check", "case", **expect)
+
+    def test_check_refuses_a_file_of_another_shape(self):
+        self.check_file_of(layer(1), ["x"], [[2, 2]], [[1, 1, 0, 0]], code=5,
+                           prints=["failed case: input 'x' is f32[1, 2] in the model, its file holds f32[2, 2]"])
+
+    def test_check_takes_a_file_that_nothing_reads(self):
+        content = model([node("MatMul", ["x", "w"], "h"), node("CastLike", ["h", "like"], "y")],
+                        [port("x", [1, 2]), port("like", [3])], [port("y", [1, 2])], [("w", [2, 2], [1, -1, 2, 3])])
+        content = content.replace(field(8, field(2, 13)), field(8, field(2, 15)))
+        self.check_file_of(content, ["x", "like"], [[1, 2], [4]], [[1, 1], [0, 0, 0, 0]], prints=["1 passed, 0 failed"])
+
     def test_a_symbol_that_is_not_bound_is_named(self):
         self.write("m.onnx", layer("N"))
         self.rlx("run", "m.onnx", code=1, says=["'N'"])
