@@ -102,38 +102,6 @@ static void ring_bell(rlx_copy_host *host, uint32_t count) {
     if (atomic_load(&host->sleepers) != 0) rlx_futex_wake(&host->bell, count);
 }
 
-/* Once per sequence: the first cause stays. There is room for every job in flight. */
-static void record_failure(rlx_copy_host *host, uint64_t sequence, rlx_status status) {
-    uint32_t count;
-    bool is_known = false;
-    pthread_mutex_lock(&host->failure_lock);
-    count = atomic_load(&host->failure_count);
-    for (uint32_t i = 0; i < count; ++i) {
-        is_known = is_known || host->failures[i].sequence == sequence;
-    }
-    if (!is_known) {
-        host->failures[count].sequence = sequence;
-        host->failures[count].status = status;
-        rlx_error_save(&host->failures[count].record);
-        atomic_store(&host->failure_count, count + 1);
-    }
-    pthread_mutex_unlock(&host->failure_lock);
-}
-
-/* How a finished sequence ended; its cause becomes this thread's error. */
-static rlx_status outcome(rlx_copy_host *host, uint64_t sequence) {
-    rlx_status status = RLX_OK;
-    if (atomic_load(&host->failure_count) == 0) return RLX_OK;
-    pthread_mutex_lock(&host->failure_lock);
-    for (uint32_t i = 0; i < atomic_load(&host->failure_count); ++i) {
-        if (host->failures[i].sequence != sequence) continue;
-        status = host->failures[i].status;
-        rlx_error_restore(&host->failures[i].record);
-    }
-    pthread_mutex_unlock(&host->failure_lock);
-    return status;
-}
-
 static void end_job(rlx_copy_host *host, rlx_copy_job *job, uint64_t sequence) {
     atomic_store(&job->done, sequence);
     atomic_fetch_add(&host->ended, 1);
@@ -141,7 +109,7 @@ static void end_job(rlx_copy_host *host, rlx_copy_job *job, uint64_t sequence) {
 }
 
 void rlx_copy_host_finish(rlx_copy_host *host, const rlx_copy_chunk *chunk, rlx_status status) {
-    if (status != RLX_OK) record_failure(host, chunk->sequence, status);
+    if (status != RLX_OK) rlx_copy_failures_add(&host->failures, chunk->sequence, status);
     if (atomic_fetch_sub_explicit(&chunk->job->unfinished, 1, memory_order_acq_rel) == 1) {
         end_job(host, chunk->job, chunk->sequence);
     }
@@ -190,11 +158,7 @@ static void *worker_body(void *argument) {
 }
 
 static rlx_status check_room(rlx_copy_host *host, const rlx_copy_job *job, uint64_t sequence) {
-    if (atomic_load(&host->failure_count) >= RLX_COPY_FAILURES_KEPT) {
-        rlx_status status = outcome(host, host->failures[0].sequence);
-        return rlx_fail_context(status, "%d copies of this engine failed, the first",
-                                RLX_COPY_FAILURES_KEPT);
-    }
+    RLX_TRY(rlx_copy_failures_check(&host->failures));
     if (sequence > host->depth && atomic_load(&job->done) < sequence - host->depth) {
         return RLX_FAIL(RLX_BUSY, "copy %" PRIu64 " is pending, %" PRIu32 " issued since",
                         sequence - host->depth, host->depth);
@@ -207,7 +171,7 @@ static void run_inline(rlx_copy_host *host, rlx_copy_job *job) {
     rlx_copy_chunk chunk = {job, job->request.sequence, 0, job->request.bytes};
     if (chunk.bytes != 0) {
         rlx_status status = move_chunk(host, &chunk, NULL);
-        if (status != RLX_OK) record_failure(host, chunk.sequence, status);
+        if (status != RLX_OK) rlx_copy_failures_add(&host->failures, chunk.sequence, status);
     }
     atomic_store(&host->published, chunk.sequence);
     end_job(host, job, chunk.sequence);
@@ -278,7 +242,7 @@ static bool sleep_until_done(rlx_copy_host *host, uint64_t sequence, uint64_t de
 static rlx_status host_wait(rlx_copy_engine *base, uint64_t sequence, uint64_t timeout_ns) {
     rlx_copy_host *host = (rlx_copy_host *)base;
     uint64_t deadline = UINT64_MAX;
-    if (is_done(host, sequence)) return outcome(host, sequence);
+    if (is_done(host, sequence)) return rlx_copy_failures_outcome(&host->failures, sequence);
     if (timeout_ns == UINT64_MAX) {
         help(host, sequence);
     } else {
@@ -288,7 +252,7 @@ static rlx_status host_wait(rlx_copy_engine *base, uint64_t sequence, uint64_t t
     if (!spin_until_done(host, sequence, deadline) && !sleep_until_done(host, sequence, deadline)) {
         return RLX_TIMEOUT;
     }
-    return outcome(host, sequence);
+    return rlx_copy_failures_outcome(&host->failures, sequence);
 }
 
 static bool host_is_done(rlx_copy_engine *base, uint64_t sequence) {
@@ -314,8 +278,7 @@ static void host_destroy(rlx_copy_engine *base) {
     rlx_copy_uring_destroy(&allocator, host->uring);
     rlx_free(&allocator, host->workers);
     rlx_free(&allocator, host->jobs);
-    rlx_free(&allocator, host->failures);
-    pthread_mutex_destroy(&host->failure_lock);
+    rlx_copy_failures_free(&allocator, &host->failures);
     pthread_mutex_destroy(&base->lock);
     rlx_free(&allocator, host);
 }
@@ -347,8 +310,7 @@ static rlx_status allocate_jobs(rlx_copy_host *host) {
     RLX_TRY(rlx_alloc_aligned(allocator, host->depth * sizeof *host->jobs, 64, &memory));
     memset(memory, 0, host->depth * sizeof *host->jobs);
     host->jobs = memory;
-    return rlx_alloc_array(allocator, (uint64_t)RLX_COPY_FAILURES_KEPT + host->depth,
-                           sizeof *host->failures, (void **)&host->failures);
+    return rlx_copy_failures_reserve(allocator, &host->failures, host->depth);
 }
 
 /* One thread drives the ring of the kernel; without one, threads read. */
@@ -395,7 +357,7 @@ rlx_status rlx_copy_host_create(const rlx_allocator *allocator, const rlx_copy_h
     memset(memory, 0, sizeof *host);
     host = memory;
     rlx_copy_engine_init(&host->base, &host_ops, config->name, allocator);
-    pthread_mutex_init(&host->failure_lock, NULL);
+    rlx_copy_failures_init(&host->failures);
     atomic_init(&host->cursor, 1);
     host->depth = options->depth != 0 ? options->depth : DEPTH_DEFAULT;
     host->inline_bytes = config->inline_bytes;

@@ -4,9 +4,8 @@
 #ifndef RLX_DRIVER_COPY_HOST_H
 #define RLX_DRIVER_COPY_HOST_H
 
+#include "driver/copy_failures.h"
 #include "driver/copy_read.h"
-
-enum { RLX_COPY_FAILURES_KEPT = 32 };
 
 /* One job. Plain fields are written by issue while nobody can claim, and read by whoever has a
  * claim. */
@@ -18,12 +17,6 @@ typedef struct rlx_copy_job {
     uint64_t chunk_bytes;
     uint32_t chunk_count;
 } rlx_copy_job;
-
-typedef struct rlx_copy_failure {
-    uint64_t sequence;
-    rlx_status status;
-    rlx_error_record record;
-} rlx_copy_failure;
 
 typedef struct rlx_copy_host rlx_copy_host;
 
@@ -51,9 +44,7 @@ struct rlx_copy_host {
     _Alignas(64) _Atomic uint64_t cursor;    /* the oldest sequence that may have chunks left */
     _Alignas(64) _Atomic uint32_t ended, waiters; /* where waiters sleep */
 
-    pthread_mutex_t failure_lock;
-    rlx_copy_failure *failures; /* owned; RLX_COPY_FAILURES_KEPT + depth */
-    _Atomic uint32_t failure_count;
+    rlx_copy_failures failures;
 };
 
 typedef struct rlx_copy_host_config {

@@ -27,7 +27,9 @@ static struct {
     uint64_t largest_allocation;
     bool has_least_limits;     /* what every device of Vulkan has */
     VkDeviceMemory hidden[64]; /* not mappable */
+    uint64_t hidden_bytes[64];
     uint32_t hidden_count;
+    uint64_t heap_bytes, heap_used; /* of a discrete GPU; 0: as large as the driver's */
 } shim;
 
 static bool fails(void) {
@@ -130,10 +132,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL shim_AllocateMemory(VkDevice d, const VkMe
     VkMemoryAllocateInfo info = *i;
     if (i->allocationSize > shim.largest_allocation) shim.largest_allocation = i->allocationSize;
     if (fails()) return shim.failure;
+    bool is_hidden = shim.pretends_discrete && i->memoryTypeIndex == 0;
+    if (is_hidden && shim.heap_bytes != 0 && i->allocationSize > shim.heap_bytes - shim.heap_used) {
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    }
     if (shim.pretends_discrete) info.memoryTypeIndex = 0;
     VkResult result = real.AllocateMemory(d, &info, c, o);
-    if (result == VK_SUCCESS && shim.pretends_discrete && i->memoryTypeIndex == 0 &&
-        shim.hidden_count < 64) {
+    if (result == VK_SUCCESS && is_hidden && shim.hidden_count < 64) {
+        shim.heap_used += i->allocationSize;
+        shim.hidden_bytes[shim.hidden_count] = i->allocationSize;
         shim.hidden[shim.hidden_count++] = *o;
     }
     return result;
@@ -150,7 +157,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL shim_MapMemory(VkDevice d, VkDeviceMemory 
 
 static VKAPI_ATTR void VKAPI_CALL shim_FreeMemory(VkDevice d, VkDeviceMemory m, ALLOCATION) {
     for (uint32_t i = 0; i < shim.hidden_count; i++) {
-        if (shim.hidden[i] == m) shim.hidden[i] = shim.hidden[--shim.hidden_count];
+        if (shim.hidden[i] != m) continue;
+        shim.heap_used -= shim.hidden_bytes[i];
+        shim.hidden[i] = shim.hidden[--shim.hidden_count];
+        shim.hidden_bytes[i] = shim.hidden_bytes[shim.hidden_count];
     }
     real.FreeMemory(d, m, c);
 }
@@ -176,6 +186,7 @@ shim_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice d, VkPhysicalDeviceMemor
     o->memoryTypes[1] =
         (VkMemoryType){VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};
     o->memoryHeaps[1] = (VkMemoryHeap){o->memoryHeaps[0].size, 0};
+    if (shim.heap_bytes != 0) o->memoryHeaps[0].size = shim.heap_bytes;
 }
 
 static VKAPI_ATTR void VKAPI_CALL
@@ -505,6 +516,41 @@ static void memory_in_many_blocks_gives_the_same_bits(void **state) {
     assert_error_has("a buffer of 40000 bytes: the device has blocks of 32768");
 }
 
+static void an_arena_above_the_heap_is_refused_with_bytes(void **state) {
+    static float out[LAYERS];
+    uint64_t scratch = 0;
+    (void)state;
+    shim.pretends_discrete = true;
+    shim.heap_bytes = 50000;
+    assert_status(RLX_DOES_NOT_FIT, run_layers(RLX_DEVICE_MEMORY_AUTO, out, &scratch));
+    assert_error_has("bytes of memory, its heap has 50000");
+    assert_int_equal(shim.heap_used, 0);
+    shim.heap_bytes = 1 << 20;
+    assert_ok(run_layers(RLX_DEVICE_MEMORY_AUTO, out, &scratch));
+    assert_int_equal(shim.heap_used, 0);
+}
+
+/* There is room for one executable and not for two: the first goes on, and gives its room back. */
+static void a_full_heap_is_a_status_and_the_others_go_on(void **state) {
+    decoder one;
+    rlx_exec *second = NULL;
+    (void)state;
+    shim.pretends_discrete = true;
+    assert_ok(decoder_open(&one, software, RLX_DEVICE_MEMORY_AUTO));
+    shim.heap_bytes = shim.heap_used + 256;
+    assert_status(RLX_OUT_OF_MEMORY, rlx_exec_create(one.program, NULL, &second));
+    assert_error_has("bytes");
+    assert_error_has("vkAllocateMemory");
+    assert_null(second);
+    assert_ok(decoder_run(&one));
+    rlx_exec_destroy(one.exec);
+    one.exec = NULL;
+    assert_ok(rlx_exec_create(one.program, NULL, &second));
+    one.exec = second;
+    assert_ok(decoder_run(&one));
+    decoder_close(&one);
+}
+
 static void the_least_limits_of_vulkan_are_enough(void **state) {
     static float whole[LAYERS], least[LAYERS];
     uint64_t scratch = 0;
@@ -605,6 +651,7 @@ static void every_module_is_valid_spir_v(void **state) {
         const char *path;
         rlx_binding binding;
     } graphs[] = {{"../session/graphs/decoder.rlx", {"S", 3}},
+                  {"../session/graphs/doubles.rlx", {NULL, 0}},
                   {"../session/graphs/integers.rlx", {NULL, 0}}};
     (void)state;
     if (system("spirv-val --version >/dev/null 2>&1") != 0) skip();
@@ -820,6 +867,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(every_variant_of_a_product_agrees_with_the_cpu, begin),
         cmocka_unit_test_setup(a_replayed_run_is_a_recorded_one_to_the_bit, begin),
         cmocka_unit_test_setup(memory_in_many_blocks_gives_the_same_bits, begin),
+        cmocka_unit_test_setup(an_arena_above_the_heap_is_refused_with_bytes, begin),
+        cmocka_unit_test_setup(a_full_heap_is_a_status_and_the_others_go_on, begin),
         cmocka_unit_test_setup(the_least_limits_of_vulkan_are_enough, begin),
         cmocka_unit_test_setup(an_arena_above_128_mib_works, begin),
         cmocka_unit_test_setup(many_updates_all_arrive, begin),

@@ -93,7 +93,7 @@ class Cases:
         self.folder, self.count = folder, 0
 
     def write(self, family, name, op, inputs, attrs, outputs, params=()):
-        """inputs: Array, None (absent) or a string (a parameter's name). params: (name, type,
+        """inputs: Array, None (absent) or a string (a parameter's name). outputs: Array, or None (not wanted). params: (name, type,
         bytes) of weights that no .npy can hold."""
         folder = os.path.join(self.folder, family, name)
         os.makedirs(folder, exist_ok=True)
@@ -106,10 +106,11 @@ class Cases:
         number = itertools.count()
         args = ["_" if x is None else x if isinstance(x, str) else "x%d" % next(number)
                 for x in inputs]
-        results = ["y%d" % i for i in range(len(outputs))]
+        results = ["_" if y is None else "y%d" % i for i, y in enumerate(outputs)]
+        outputs = [y for y in outputs if y is not None]
         line = "%s = %s(%s)" % (", ".join(results), op, ", ".join(args))
         line += "".join(" %s=%s" % (key, word(value)) for key, value in attrs.items())
-        lines += [line] + ["output %s" % name for name in results]
+        lines += [line] + ["output %s" % name for name in results if name != "_"]
         self.save(folder, "model.rlx", ("\n".join(lines) + "\n").encode())
         for i, array in enumerate(arrays):
             self.save(folder, "in_%d.npy" % i, array.npy())

@@ -184,6 +184,8 @@ def main():
     case("gru_gates", "gru", (3, 1, 3, 4), bias=True, direction="bidirectional", f="hard_sigmoid",
          f_alpha=0.5, f_beta=0.25, g="softplus", back_f="sigmoid", back_g="thresholded_relu",
          back_g_alpha=0.1)
+    layer = Layer("lstm", (3, 2, 3, 4), dtype="f16", bias=True, states=True)
+    cases.write("recurrent", "lstm_f16_last_cell_alone", "lstm", layer.arrays(), layer.attrs, [None, None] + layer.outputs()[2:])
     print("%d cases" % cases.count)
 
 

@@ -78,6 +78,7 @@ void rlx_vk_query(const rlx_vk_instance *instance, VkPhysicalDevice device, rlx_
     caps.subgroup_lanes = subgroup.subgroupSize;
     caps.has_broadcast = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
                          (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0;
+    caps.has_f64 = features.features.shaderFloat64 == VK_TRUE;
     caps.has_timeline = timeline.timelineSemaphore == VK_TRUE;
     caps.is_software = caps.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     take_limits(&all.properties.limits, &caps);

@@ -19,6 +19,7 @@ typedef struct rlx_vk_caps {
     uint32_t group_count, invocations, descriptors, shared_bytes, subgroup_lanes;
     double timestamp_ns; /* of one tick; 0: there are no timestamps */
     bool has_timeline;
+    bool has_f64;
     bool has_broadcast; /* lanes of a subgroup hand values to each other in compute shaders */
     bool is_plain;      /* asked for: no variants of shaders */
     bool is_software;   /* runs the variants for software */

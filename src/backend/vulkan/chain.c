@@ -16,9 +16,11 @@ enum {
     OP_NAME = 5,
     OP_MEMBER_NAME = 6,
     OP_ENTRY_POINT = 15,
+    OP_CAPABILITY = 17,
     OP_TYPE_INT = 21,
     OP_TYPE_FLOAT = 22,
     OP_TYPE_POINTER = 32,
+    OP_TYPE_FUNCTION = 33,
     OP_CONSTANT = 43,
     OP_CONSTANT_COMPOSITE = 44,
     OP_FUNCTION = 54,
@@ -29,6 +31,7 @@ enum {
     OP_LABEL = 248,
     OP_RETURN_VALUE = 254,
     STORAGE_FUNCTION = 7,
+    CAPABILITY_FLOAT64 = 10,
     HEADER_WORDS = 5,
     BOUND = 3, /* place of the id bound in the header */
     NAME_BYTES = 40
@@ -40,11 +43,11 @@ typedef struct recipe {
     uint32_t main;             /* which of them is the op, with all its operands */
     bool has_pair[3];          /* constants instead of operand k */
     uint64_t pair[3];
-    bool converts_second; /* from_s or from_u of operand 1 first */
-    char second[NAME_BYTES];
+    char second[NAME_BYTES]; /* of operand 1 first; "": as it is */
 } recipe;
 
 static char class_of(rlx_dtype dtype) {
+    if (dtype == RLX_DTYPE_F64) return 'D';
     switch (rlx_dtype_row_of(dtype)->class_) {
     case RLX_CLASS_FLOAT:
         return 'F';
@@ -55,9 +58,8 @@ static char class_of(rlx_dtype dtype) {
     }
 }
 
-static bool is_known(rlx_dtype dtype) {
-    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16 ||
-           (dtype >= RLX_DTYPE_I8 && dtype <= RLX_DTYPE_BOOL);
+static bool is_known(rlx_dtype dtype, bool has_f64) {
+    return dtype <= RLX_DTYPE_BOOL && (dtype != RLX_DTYPE_F64 || has_f64);
 }
 
 static rlx_dtype dtype_of(const rlx_chain_instruction *code, const rlx_dtype *inputs,
@@ -116,24 +118,43 @@ static bool is_integer_op(rlx_op op) {
     }
 }
 
+/* Of f64 there are no shaders for these: large angles take a thousand bits of pi, and erf is long.
+ */
+static bool is_f64_op(rlx_op op) {
+    return !(op >= RLX_OP_SIN && op <= RLX_OP_ATAN) && op != RLX_OP_ERF && op != RLX_OP_GELU;
+}
+_Static_assert(RLX_OP_ATAN == RLX_OP_SIN + 5, "sin cos tan asin acos atan");
+
 /* The last call of an instruction: its result as wide as its dtype. */
 static void add_width(rlx_dtype dtype, recipe *out) {
     uint32_t n = 0;
-    if (dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_I64 || dtype == RLX_DTYPE_U64) return;
+    if (dtype <= RLX_DTYPE_F32 || dtype == RLX_DTYPE_I64 || dtype == RLX_DTYPE_U64) return;
     while (out->names[n][0] != 0)
         n++;
     (void)snprintf(out->names[n], NAME_BYTES, "as_%s", rlx_dtype_name(dtype));
 }
 
+/* The call that makes a value of one class one of another; "": none. An f64 that becomes narrower
+ * than f32 is rounded once. */
+static void name_conversion(rlx_dtype from, rlx_dtype to, char *out_name) {
+    char is = class_of(from), wanted = class_of(to);
+    const char *wide = is == 'D' || wanted == 'D' ? "D_" : "";
+    bool is_whole = is == 'S' || is == 'U', is_to_whole = wanted == 'S' || wanted == 'U';
+    out_name[0] = 0;
+    if (is == wanted || (is_whole && is_to_whole)) return;
+    if (is == 'D' && wanted == 'F' && to != RLX_DTYPE_F32) {
+        (void)snprintf(out_name, NAME_BYTES, "D_to_odd");
+    } else if (is_to_whole || is == 'D') {
+        (void)snprintf(out_name, NAME_BYTES, "%sto_%s", wide, rlx_dtype_name(to));
+    } else {
+        (void)snprintf(out_name, NAME_BYTES, "%sfrom_%c", wide, is - 'A' + 'a');
+    }
+}
+
 static void plan_cast(rlx_dtype from, rlx_dtype to, recipe *out) {
-    if (class_of(from) == 'F' && class_of(to) != 'F') {
-        (void)snprintf(out->names[0], NAME_BYTES, "to_%s", rlx_dtype_name(to));
-        return;
-    }
-    if (class_of(from) != 'F' && class_of(to) == 'F') {
-        (void)snprintf(out->names[0], NAME_BYTES, "from_%c", class_of(from) == 'S' ? 's' : 'u');
-    }
-    add_width(to, out);
+    bool is_to_whole = class_of(to) == 'S' || class_of(to) == 'U';
+    name_conversion(from, to, out->names[0]);
+    if (out->names[0][0] == 0 || !is_to_whole) add_width(to, out);
 }
 
 static int64_t to_integer(double value, rlx_dtype dtype) {
@@ -157,6 +178,13 @@ static double ceil_of(double value) {
 
 static void plan_constants(const rlx_chain_instruction *at, rlx_dtype first, rlx_dtype second,
                            recipe *out) {
+    if (class_of(first) == 'D') {
+        if (at->operands[1] != RLX_CHAIN_NONE) return;
+        out->has_pair[1] = out->has_pair[2] = true;
+        memcpy(&out->pair[1], &at->alpha, sizeof at->alpha);
+        memcpy(&out->pair[2], &at->beta, sizeof at->beta);
+        return;
+    }
     if (at->op == RLX_OP_CLIP && class_of(first) != 'F') {
         out->has_pair[1] = out->has_pair[2] = true;
         out->pair[1] = (uint64_t)to_integer(ceil_of(at->alpha), first);
@@ -173,30 +201,44 @@ static void plan_constants(const rlx_chain_instruction *at, rlx_dtype first, rlx
     }
 }
 
+/* Both operands of pow in the class of the base; integers to the power of floats in f64. */
+static const char *plan_power(rlx_dtype first, rlx_dtype second, bool has_f64, recipe *out) {
+    bool is_float = class_of(first) == 'F' || class_of(first) == 'D';
+    rlx_dtype in = is_float ? first : RLX_DTYPE_F64;
+    if (!is_float && class_of(second) != 'F' && class_of(second) != 'D') return NULL;
+    if (!is_float && !has_f64) return "no shader for integers to the power of floats";
+    name_conversion(second, in == RLX_DTYPE_F64 ? in : RLX_DTYPE_F32, out->second);
+    if (is_float) return NULL;
+    name_conversion(first, in, out->names[0]);
+    (void)snprintf(out->names[1], NAME_BYTES, "D_pow");
+    name_conversion(in, first, out->names[2]);
+    return NULL;
+}
+
 /* How an instruction is computed; why not, or NULL. */
 static const char *plan_instruction(const rlx_chain_instruction *code, uint32_t index,
-                                    const rlx_dtype *inputs, recipe *out) {
+                                    const rlx_dtype *inputs, bool has_f64, recipe *out) {
     const rlx_chain_instruction *at = &code[index];
     rlx_dtype first = dtype_of(code, inputs, at->operands[at->op == RLX_OP_WHERE ? 1 : 0]);
     rlx_dtype second =
         at->operands[1] == RLX_CHAIN_NONE ? first : dtype_of(code, inputs, at->operands[1]);
     char prefix = class_of(first);
     *out = (recipe){0};
-    if (!is_known(at->dtype) || !is_known(first) || !is_known(second)) {
+    if (!is_known(at->dtype, has_f64) || !is_known(first, has_f64) || !is_known(second, has_f64)) {
         return "no shader for this dtype";
     }
     if (at->op == RLX_OP_CAST) {
         plan_cast(first, at->dtype, out);
         return NULL;
     }
-    if (prefix != 'F' && !is_integer_op(at->op)) return "no shader for this op on integers";
-    if (prefix == 'S' && !is_signed_op(at->op)) prefix = 'U';
-    if (at->op == RLX_OP_POW && class_of(first) != 'F' && class_of(second) == 'F') {
-        return "no shader for integers to the power of floats";
+    if (prefix == 'D' && !is_f64_op(at->op)) return "no shader for this op of f64";
+    if ((prefix == 'S' || prefix == 'U') && !is_integer_op(at->op)) {
+        return "no shader for this op on integers";
     }
-    if (at->op == RLX_OP_POW && class_of(first) == 'F' && class_of(second) != 'F') {
-        out->converts_second = true;
-        (void)snprintf(out->second, NAME_BYTES, "from_%c", class_of(second) == 'S' ? 's' : 'u');
+    if ((prefix == 'S' && !is_signed_op(at->op)) || at->op == RLX_OP_WHERE) prefix = 'U';
+    if (at->op == RLX_OP_POW) {
+        const char *why = plan_power(first, second, has_f64, out);
+        if (why != NULL || out->names[0][0] != 0) return why;
     }
     (void)snprintf(out->names[0], NAME_BYTES, "%c_%s", prefix, rlx_op_name(at->op));
     plan_constants(at, first, second, out);
@@ -205,10 +247,10 @@ static const char *plan_instruction(const rlx_chain_instruction *code, uint32_t 
 }
 
 const char *rlx_vk_chain_check(const rlx_chain_instruction *code, uint32_t count,
-                               const rlx_dtype *inputs) {
+                               const rlx_dtype *inputs, bool has_f64) {
     recipe scratch;
     for (uint32_t i = 0; i < count; i++) {
-        const char *why = plan_instruction(code, i, inputs, &scratch);
+        const char *why = plan_instruction(code, i, inputs, has_f64, &scratch);
         if (why != NULL) return why;
     }
     return NULL;
@@ -219,7 +261,8 @@ bool rlx_vk_chain_faults(const rlx_chain_instruction *code, uint32_t count,
     for (uint32_t i = 0; i < count; i++) {
         rlx_op op = code[i].op;
         if (op != RLX_OP_DIV && op != RLX_OP_MOD && op != RLX_OP_FMOD) continue;
-        if (class_of(dtype_of(code, inputs, code[i].operands[0])) != 'F') return true;
+        char class_ = class_of(dtype_of(code, inputs, code[i].operands[0]));
+        if (class_ == 'S' || class_ == 'U') return true;
     }
     return false;
 }
@@ -238,7 +281,9 @@ typedef struct assembler {
     uint32_t first_function; /* word */
     uint32_t uint_type, float_type, pair_type, pair_pointer, float_pointer;
     uint32_t entry, evaluate, next_id;
-    uint32_t variables[5]; /* the five parameters of every function */
+    bool has_f64;           /* a function of f64 is called; they begin with D_ */
+    RLX_VEC(uint32_t) gone; /* types of f64, where none is */
+    uint32_t variables[5];  /* the five parameters of every function */
     rlx_vk_code constants, body;
     rlx_status status;
 } assembler;
@@ -351,6 +396,7 @@ static uint32_t call(assembler *self, const char *name, bool has_parameters) {
         return result;
     }
     found->is_needed = true;
+    if (name[0] == 'D') self->has_f64 = true;
     if (!has_parameters) {
         PUT_OP(self, &self->body, OP_FUNCTION_CALL, self->pair_type, result, target);
     } else {
@@ -371,7 +417,7 @@ static uint32_t emit_instruction(assembler *self, const rlx_chain_instruction *a
     for (uint32_t k = 0; k < 3; k++) {
         uint32_t operand = operands[k];
         if (how->has_pair[k]) operand = pair_constant(self, how->pair[k]);
-        if (k == 1 && how->converts_second) {
+        if (k == 1 && how->second[0] != 0) {
             store(self, 0, operand);
             operand = call(self, how->second, true);
         }
@@ -400,7 +446,7 @@ static void emit_body(assembler *self, const rlx_chain_instruction *code, uint32
     for (uint32_t i = 0; i < count; i++) {
         uint32_t operands[3] = {0};
         recipe how;
-        (void)plan_instruction(code, i, inputs, &how);
+        (void)plan_instruction(code, i, inputs, true, &how);
         for (uint32_t k = 0; k < 3; k++) {
             int64_t operand = code[i].operands[k];
             if (operand == RLX_CHAIN_NONE) continue;
@@ -442,6 +488,32 @@ static void put_range(assembler *self, rlx_vk_code *out, uint32_t at, uint32_t e
         put(self, out, self->words[i]);
 }
 
+static bool is_gone(const assembler *self, uint32_t id) {
+    for (uint32_t i = 0; i < self->gone.count; i++) {
+        if (self->gone.items[i] == id) return true;
+    }
+    return false;
+}
+
+/* Whether a declaration is of f64, which a device may not have and this chain does not use. Types
+ * that are made of such a one are too. */
+static bool is_left_out(assembler *self, uint32_t at) {
+    const uint32_t *words = &self->words[at];
+    uint32_t op = op_at(self, at);
+    bool is_out = false;
+    if (self->has_f64) return false;
+    if (op == OP_CAPABILITY) return words[1] == CAPABILITY_FLOAT64;
+    if (op == OP_CONSTANT || op == OP_CONSTANT_COMPOSITE) return is_gone(self, words[1]);
+    if (op == OP_TYPE_FLOAT) is_out = words[2] == 64;
+    if (op == OP_TYPE_POINTER) is_out = is_gone(self, words[3]);
+    for (uint32_t i = 2; op == OP_TYPE_FUNCTION && i < size_at(self, at) && !is_out; i++)
+        is_out = is_gone(self, words[i]);
+    if (is_out && self->status == RLX_OK) {
+        self->status = rlx_vec_push(self->allocator, &self->gone, words[1]);
+    }
+    return is_out;
+}
+
 static void put_together(assembler *self, rlx_vk_code *out) {
     put_range(self, out, 0, HEADER_WORDS);
     for (uint32_t at = HEADER_WORDS; at < self->first_function; at += size_at(self, at)) {
@@ -449,6 +521,7 @@ static void put_together(assembler *self, rlx_vk_code *out) {
         if (op == OP_NAME || op == OP_MEMBER_NAME || op == OP_SOURCE || op == OP_SOURCE_EXTENSION) {
             continue; /* names would speak of functions that are gone */
         }
+        if (is_left_out(self, at)) continue;
         put_range(self, out, at, at + size_at(self, at));
     }
     for (uint32_t i = 0; i < self->constants.count; i++)
@@ -479,6 +552,7 @@ rlx_status rlx_vk_chain_assemble(const rlx_allocator *allocator, const uint32_t 
         put_together(&self, &result);
     }
     rlx_vec_free(allocator, &self.functions);
+    rlx_vec_free(allocator, &self.gone);
     rlx_vec_free(allocator, &self.constants);
     rlx_vec_free(allocator, &self.body);
     if (self.status != RLX_OK) {

@@ -10,9 +10,9 @@ enum { RLX_VK_CHAIN_MOST = 64 };
 
 typedef RLX_VEC(uint32_t) rlx_vk_code;
 
-/* Why a chain over inputs of these dtypes has no shader; NULL: it has. */
+/* Why a chain over inputs of these dtypes has no shader; NULL: it has. f64 where the device has. */
 const char *rlx_vk_chain_check(const rlx_chain_instruction *code, uint32_t count,
-                               const rlx_dtype *inputs);
+                               const rlx_dtype *inputs, bool has_f64);
 /* Whether it can raise a fault. */
 bool rlx_vk_chain_faults(const rlx_chain_instruction *code, uint32_t count,
                          const rlx_dtype *inputs);

@@ -6,21 +6,16 @@
 #include "backend/vulkan/device.h"
 
 #include "base/options.h"
+#include "driver/copy_failures.h"
 
 #include <string.h>
 
-enum { DEPTH_DEFAULT = 64, FAILURES_KEPT = 32 };
+enum { DEPTH_DEFAULT = 64 };
 
 typedef struct vk_job {
     rlx_copy_request request;
     _Atomic uint64_t ended; /* the last sequence in this place that ended without the timeline */
 } vk_job;
-
-typedef struct vk_failure {
-    uint64_t sequence;
-    rlx_status status;
-    rlx_error_record record;
-} vk_failure;
 
 /* What a stage is being filled with, and the value of `stages_done` that frees it. */
 typedef struct vk_piece {
@@ -36,10 +31,8 @@ typedef struct vk_copy {
     rlx_copy_options options;
     rlx_copy_hooks hooks;
     uint32_t depth;
-    vk_job *jobs;         /* owned; sequence s is in jobs[s % depth] */
-    vk_failure *failures; /* owned; FAILURES_KEPT + depth */
-    _Atomic uint32_t failure_count;
-    pthread_mutex_t failure_lock;
+    vk_job *jobs; /* owned; sequence s is in jobs[s % depth] */
+    rlx_copy_failures failures;
 
     VkCommandPool pool;
     VkSemaphore done, stages_done; /* timelines: of tokens, and of stages */
@@ -60,30 +53,6 @@ static vk_job *job_of(vk_copy *self, uint64_t sequence) {
 static bool is_on_device(const vk_copy *self, const void *destination) {
     const uint8_t *first = self->arena->base.stand_in[RLX_SEGMENT_TILES], *at = destination;
     return first != NULL && at >= first && at < first + self->arena->base.bytes[RLX_SEGMENT_TILES];
-}
-
-static void record_failure(vk_copy *self, uint64_t sequence, rlx_status status) {
-    uint32_t count;
-    pthread_mutex_lock(&self->failure_lock);
-    count = atomic_load(&self->failure_count);
-    self->failures[count].sequence = sequence;
-    self->failures[count].status = status;
-    rlx_error_save(&self->failures[count].record);
-    atomic_store(&self->failure_count, count + 1);
-    pthread_mutex_unlock(&self->failure_lock);
-}
-
-/* How a finished sequence ended; its cause becomes this thread's error. */
-static rlx_status outcome(vk_copy *self, uint64_t sequence) {
-    rlx_status status = RLX_OK;
-    pthread_mutex_lock(&self->failure_lock);
-    for (uint32_t i = 0; i < atomic_load(&self->failure_count); i++) {
-        if (self->failures[i].sequence != sequence) continue;
-        status = self->failures[i].status;
-        rlx_error_restore(&self->failures[i].record);
-    }
-    pthread_mutex_unlock(&self->failure_lock);
-    return status;
 }
 
 static rlx_status wait_value(vk_copy *self, VkSemaphore timeline, uint64_t value,
@@ -252,7 +221,7 @@ static void run_job(vk_copy *self, vk_job *job) {
     bool is_device = is_on_device(self, request->destination);
     rlx_status status = is_device ? copy_to_device(self, request) : copy_to_host(self, request);
     if (status != RLX_OK) {
-        record_failure(self, request->sequence, status);
+        rlx_copy_failures_add(&self->failures, request->sequence, status);
         drain_pieces(self);
         replace_reader(self);
     }
@@ -288,11 +257,7 @@ static bool is_done(vk_copy *self, uint64_t sequence) {
 }
 
 static rlx_status check_room(vk_copy *self, uint64_t sequence) {
-    if (atomic_load(&self->failure_count) >= FAILURES_KEPT) {
-        rlx_status status = outcome(self, self->failures[0].sequence);
-        return rlx_fail_context(status, "%d copies of this engine failed, the first",
-                                FAILURES_KEPT);
-    }
+    RLX_TRY(rlx_copy_failures_check(&self->failures));
     if (sequence > self->depth && !is_done(self, sequence - self->depth)) {
         return RLX_FAIL(RLX_BUSY, "copy %" PRIu64 " is pending, %" PRIu32 " issued since",
                         sequence - self->depth, self->depth);
@@ -345,7 +310,7 @@ static rlx_status vk_wait(rlx_copy_engine *base, uint64_t sequence, uint64_t tim
                                                       : deadline - now));
         }
     }
-    return outcome(self, sequence);
+    return rlx_copy_failures_outcome(&self->failures, sequence);
 }
 
 static bool vk_is_done(rlx_copy_engine *base, uint64_t sequence) {
@@ -381,8 +346,7 @@ static void vk_destroy(rlx_copy_engine *base) {
     rlx_copy_engine_destroy(self->reader);
     destroy_objects(self);
     rlx_free(&allocator, self->jobs);
-    rlx_free(&allocator, self->failures);
-    pthread_mutex_destroy(&self->failure_lock);
+    rlx_copy_failures_free(&allocator, &self->failures);
     pthread_mutex_destroy(&base->lock);
     rlx_free(&allocator, self);
 }
@@ -422,8 +386,7 @@ static rlx_status fill(vk_copy *self, const rlx_copy_options *options) {
     RLX_TRY(rlx_options_read(options, sizeof self->options, "copy engine", &self->options));
     self->depth = self->options.depth != 0 ? self->options.depth : DEPTH_DEFAULT;
     RLX_TRY(rlx_alloc_array(allocator, self->depth, sizeof *self->jobs, (void **)&self->jobs));
-    RLX_TRY(rlx_alloc_array(allocator, (uint64_t)FAILURES_KEPT + self->depth,
-                            sizeof *self->failures, (void **)&self->failures));
+    RLX_TRY(rlx_copy_failures_reserve(allocator, &self->failures, self->depth));
     RLX_TRY(create_objects(self));
     RLX_TRY(rlx_thread_start(&self->thread, work, self));
     self->is_started = true;
@@ -441,7 +404,7 @@ rlx_status rlx_vk_create_copy_engine(rlx_device *base, rlx_arena *arena,
     }
     RLX_TRY(rlx_alloc_zero(allocator, sizeof *self, (void **)&self));
     rlx_copy_engine_init(&self->base, &vk_copy_ops, "vulkan", allocator);
-    pthread_mutex_init(&self->failure_lock, NULL);
+    rlx_copy_failures_init(&self->failures);
     self->device = (rlx_vk_device *)base;
     self->arena = (rlx_vk_arena *)arena;
     status = fill(self, options);

@@ -260,8 +260,10 @@ static rlx_status create_device(rlx_vk_device *self, VkPhysicalDevice physical) 
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
         .timelineSemaphore = VK_TRUE};
+    VkPhysicalDeviceFeatures features = {.shaderFloat64 = self->caps.has_f64};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &timeline,
+                               .pEnabledFeatures = &features,
                                .queueCreateInfoCount = families[0] == families[1] ? 1 : 2,
                                .pQueueCreateInfos = queues};
     for (uint32_t i = 0; i < 2; i++) {

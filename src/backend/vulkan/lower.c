@@ -83,7 +83,7 @@ static uint32_t operand_count(const rlx_vk_lowering *self) {
     return self->query->in_count + self->query->out_count;
 }
 
-/* Dtypes that shaders move and do not compute with: f64 and the floats of 8 bits. */
+/* Dtypes that most shaders move and do not compute with: f64 and the floats of 8 bits. */
 static bool is_opaque(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_F64 || (dtype >= RLX_DTYPE_F8E4M3FN && dtype <= RLX_DTYPE_F8E5M2FNUZ);
 }
@@ -104,13 +104,42 @@ static bool only_moves(const rlx_target_query *query, lower_fn family) {
            family == rlx_vk_lower_nonzero;
 }
 
+/* The same shader in f64, where there is one. */
+static rlx_vk_shader f64_variant(rlx_vk_shader shader) {
+    switch (shader) {
+    case RLX_VK_LINE:
+        return RLX_VK_LINE_F64;
+    case RLX_VK_MATMUL:
+        return RLX_VK_MATMUL_F64;
+    case RLX_VK_NORM:
+        return RLX_VK_NORM_F64;
+    case RLX_VK_REDUCE:
+        return RLX_VK_REDUCE_F64;
+    case RLX_VK_SOFTMAX:
+        return RLX_VK_SOFTMAX_F64;
+    default:
+        return shader;
+    }
+}
+
+/* Whether a family computes with the dtype. Where it is f64, all floats of the step are. */
+static bool computes(const rlx_vk_lowering *self, lower_fn family, rlx_dtype dtype) {
+    const rlx_target_query *query = self->query;
+    if (family == rlx_vk_lower_elementwise || only_moves(query, family)) return true;
+    if (query->in[0].dtype != RLX_DTYPE_F64) return !is_opaque(dtype);
+    return self->caps->has_f64 && (dtype == RLX_DTYPE_F64 || dtype >= RLX_DTYPE_I8) &&
+           (family == rlx_vk_lower_line || family == rlx_vk_lower_matmul ||
+            family == rlx_vk_lower_norm || family == rlx_vk_lower_reduce ||
+            family == rlx_vk_lower_softmax);
+}
+
 /* Shaders count elements of an operand in 32 bits, and see as much of it as the device binds. */
 static const char *check_operand(const rlx_vk_lowering *self, const rlx_tensor *tensor,
-                                 bool may_be_opaque) {
+                                 lower_fn family) {
     int64_t last = 0;
     uint64_t bytes = rlx_dtype_block_bytes(tensor->dtype);
     if (tensor->data == NULL) return NULL;
-    if (tensor->dtype > RLX_DTYPE_BOOL || (is_opaque(tensor->dtype) && !may_be_opaque)) {
+    if (tensor->dtype > RLX_DTYPE_BOOL || !computes(self, family, tensor->dtype)) {
         return "no shader for this dtype";
     }
     if (tensor->layout != RLX_LAYOUT_PLAIN) return "no shader for packed operands";
@@ -150,7 +179,7 @@ void rlx_vk_lower(rlx_vk_lowering *self) {
         return;
     }
     for (uint32_t i = 0; i < operand_count(self) && self->why == NULL; i++)
-        self->why = check_operand(self, rlx_vk_operand(self, i), only_moves(self->query, family));
+        self->why = check_operand(self, rlx_vk_operand(self, i), family);
     if (self->why == NULL) family(self);
     check_extents(self);
 }
@@ -162,7 +191,7 @@ const rlx_tensor *rlx_vk_operand(const rlx_vk_lowering *self, uint32_t operand) 
 
 void rlx_vk_begin(rlx_vk_lowering *self, rlx_vk_shader shader) {
     rlx_vk_dispatch *now = &self->now;
-    now->shader = shader;
+    now->shader = self->query->in[0].dtype == RLX_DTYPE_F64 ? f64_variant(shader) : shader;
     now->code = NULL;
     now->code_count = 0;
     for (uint32_t i = 0; i < RLX_VK_BINDINGS; i++)
@@ -212,6 +241,13 @@ void rlx_vk_set_float(rlx_vk_lowering *self, uint32_t word, double value) {
     rlx_vk_set(self, word, bits);
 }
 
+void rlx_vk_set_double(rlx_vk_lowering *self, uint32_t word, double value) {
+    int32_t bits[2];
+    memcpy(bits, &value, sizeof bits);
+    rlx_vk_set(self, word, bits[0]);
+    rlx_vk_set(self, word + 1, bits[1]);
+}
+
 void rlx_vk_set_base(rlx_vk_lowering *self, uint32_t word, uint32_t operand, int64_t elements) {
     rlx_vk_set(self, word, elements);
     if (self->now.base_count == RLX_VK_BINDINGS) RLX_VK_REFUSE(self, "too many operands");
@@ -249,7 +285,7 @@ uint64_t rlx_vk_groups(int64_t items) {
 }
 
 bool rlx_vk_is_float(rlx_dtype dtype) {
-    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
+    return dtype <= RLX_DTYPE_BF16;
 }
 
 bool rlx_vk_set_activation(rlx_vk_lowering *self, const rlx_activation *activation,

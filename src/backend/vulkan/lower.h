@@ -95,6 +95,7 @@ void rlx_vk_bind(rlx_vk_lowering *self, uint32_t binding, uint32_t operand, bool
 void rlx_vk_set_base(rlx_vk_lowering *self, uint32_t word, uint32_t operand, int64_t elements);
 void rlx_vk_set(rlx_vk_lowering *self, uint32_t word, int64_t value);
 void rlx_vk_set_float(rlx_vk_lowering *self, uint32_t word, double value);
+void rlx_vk_set_double(rlx_vk_lowering *self, uint32_t word, double value); /* and the word after */
 /* words[word] = a dim, which may only be known in a run. */
 void rlx_vk_set_dim(rlx_vk_lowering *self, uint32_t word, uint32_t operand, uint32_t axis);
 /* Dims of this operand follow from those of others. */

@@ -120,7 +120,8 @@ static bool is_tiled(const rlx_vk_lowering *self) {
     const rlx_target_query *query = self->query;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1], *y = &query->out[0];
     return !self->caps->is_software && !self->caps->is_plain && rlx_vk_is_float(a->dtype) &&
-           a->rank >= 2 && b->rank >= 2 && y->dims[y->rank - 2] >= 16 && y->dims[y->rank - 1] >= 16;
+           a->dtype != RLX_DTYPE_F64 && a->rank >= 2 && b->rank >= 2 &&
+           y->dims[y->rank - 2] >= 16 && y->dims[y->rank - 1] >= 16;
 }
 
 static uint64_t choose_tiles(rlx_vk_lowering *self, const rlx_matmul_attrs *attrs) {
@@ -176,8 +177,13 @@ void rlx_vk_lower_matmul(rlx_vk_lowering *self) {
     }
     if (attrs->gated && is_there(self, 3)) self->now.constants[1] |= 4;
     rlx_vk_set_float(self, 16, attrs->alpha == 0 ? 1 : attrs->alpha);
-    if (!rlx_vk_set_activation(self, &attrs->activation, 17)) {
+    if (!rlx_vk_set_activation(self, &attrs->activation, 17) ||
+        (self->now.shader == RLX_VK_MATMUL_F64 && attrs->activation.op != RLX_OP_NONE &&
+         attrs->activation.op != RLX_OP_IDENTITY)) {
         RLX_VK_REFUSE(self, "no shader for this activation");
+    }
+    if (self->now.shader == RLX_VK_MATMUL_F64) {
+        rlx_vk_set_double(self, 16, attrs->alpha == 0 ? 1 : attrs->alpha);
     }
     self->now.constants[2] = !rlx_vk_is_float(query->in[0].dtype);
     rlx_vk_bind(self, OUTPUT, output, true);

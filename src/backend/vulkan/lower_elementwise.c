@@ -80,7 +80,7 @@ static void emit_code(rlx_vk_lowering *self, const rlx_chain_instruction *code, 
     const char *why;
     for (uint32_t i = 0; i < self->query->in_count; i++)
         dtypes[i] = self->query->in[i].dtype;
-    why = rlx_vk_chain_check(code, count, dtypes);
+    why = rlx_vk_chain_check(code, count, dtypes, self->caps->has_f64);
     if (why != NULL) RLX_VK_REFUSE(self, why);
     make_walk(self, &w);
     rlx_vk_begin(self, RLX_VK_CHAIN);

@@ -326,7 +326,8 @@ void rlx_vk_lower_state_write(rlx_vk_lowering *self) {
     bool has_length = query->out_count > 1 && query->out[1].data != NULL;
     uint32_t axis = axis_of(attrs->axis, state->rank);
     if (rows->dtype != state->dtype &&
-        !(rlx_vk_is_float(rows->dtype) && rlx_vk_is_float(state->dtype))) {
+        (!rlx_vk_is_float(rows->dtype) || !rlx_vk_is_float(state->dtype) ||
+         rows->dtype == RLX_DTYPE_F64 || state->dtype == RLX_DTYPE_F64)) {
         RLX_VK_REFUSE(self, "no shader that converts these rows");
     }
     rlx_vk_begin(self, RLX_VK_STATE_WRITE);

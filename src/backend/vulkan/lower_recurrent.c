@@ -72,11 +72,17 @@ static void set_inputs(rlx_vk_lowering *self, const rlx_recurrent_attrs *attrs) 
     rlx_vk_set_dim(self, 3, 0, step);
 }
 
-static void set_outputs(rlx_vk_lowering *self, const rlx_recurrent_attrs *attrs) {
+/* The cell's last value is written by a dispatch of its own where peepholes have its binding. */
+static void set_outputs(rlx_vk_lowering *self, const rlx_recurrent_attrs *attrs, bool is_cell) {
     const uint32_t first = self->query->in_count;
     const uint32_t y_axes[2][4] = {{0, 1, 2, 3}, {1, 2, 0, 3}}; /* step, direction, batch, k */
     const uint32_t last_axes[2][3] = {{0, 1, 2}, {1, 0, 2}};
     const uint32_t *last = last_axes[attrs->batch_first];
+    if (is_cell) {
+        set_operand(self, 39, LAST_H, first + 2, last, 3);
+        self->now.constants[1] |= 64 | 1024;
+        return;
+    }
     if (has_output(self->query, 0)) {
         set_operand(self, 34, OUTPUT, first, y_axes[attrs->batch_first], 4);
         self->now.constants[1] |= 32;
@@ -85,7 +91,7 @@ static void set_outputs(rlx_vk_lowering *self, const rlx_recurrent_attrs *attrs)
         set_operand(self, 39, LAST_H, first + 1, last, 3);
         self->now.constants[1] |= 64;
     }
-    if (has_output(self->query, 2)) {
+    if (has_output(self->query, 2) && !has_input(self->query, 7)) {
         set_operand(self, 43, LAST_C, first + 2, last, 3);
         self->now.constants[1] |= 128;
     }
@@ -109,22 +115,15 @@ static int64_t count_rounds(const rlx_target_query *query, const rlx_recurrent_a
     return steps * row > INT64_MAX / (per_lane + 1) ? INT64_MAX : (per_lane + 1) * steps * row;
 }
 
-void rlx_vk_lower_recurrent(rlx_vk_lowering *self) {
+static void emit_layer(rlx_vk_lowering *self, const rlx_recurrent_attrs *attrs, uint64_t sequences,
+                       bool is_cell) {
     const rlx_target_query *query = self->query;
-    const rlx_recurrent_attrs *attrs = query->attrs;
-    int64_t directions = query->in[2].dims[0], hidden = query->in[2].dims[2];
-    int64_t batch = query->in[0].dims[attrs->batch_first ? 0 : 1];
-    if (!are_floats(query)) RLX_VK_REFUSE(self, "no shader for this dtype");
-    if (hidden > MOST_HIDDEN) RLX_VK_REFUSE(self, "no shader for more than 1024 hidden values");
-    if (has_input(query, 7) && has_output(query, 2)) {
-        RLX_VK_REFUSE(self, "no shader for peepholes and the last cell together");
-    }
     rlx_vk_begin(self, RLX_VK_RECURRENT);
-    rlx_vk_set(self, 1, directions);
+    rlx_vk_set(self, 1, query->in[2].dims[0]);
     rlx_vk_set(self, 4, query->in[0].dims[2]);
-    rlx_vk_set(self, 5, hidden);
+    rlx_vk_set(self, 5, query->in[2].dims[2]);
     set_inputs(self, attrs);
-    set_outputs(self, attrs);
+    set_outputs(self, attrs, is_cell);
     rlx_vk_set_float(self, 47, attrs->clip);
     set_gates(self, attrs);
     self->now.constants[0] = query->op == RLX_OP_LSTM ? 2 : query->op == RLX_OP_GRU ? 1 : 0;
@@ -132,6 +131,19 @@ void rlx_vk_lower_recurrent(rlx_vk_lowering *self) {
         (attrs->linear_before_reset ? 256u : 0) | (attrs->input_forget ? 512u : 0);
     self->now.constants[2] = attrs->direction == RLX_DIRECTION_REVERSE;
     self->now.faults = has_input(query, 4);
+    rlx_vk_emit(self, sequences);
+}
+
+void rlx_vk_lower_recurrent(rlx_vk_lowering *self) {
+    const rlx_target_query *query = self->query;
+    const rlx_recurrent_attrs *attrs = query->attrs;
+    int64_t directions = query->in[2].dims[0], hidden = query->in[2].dims[2];
+    int64_t batch = query->in[0].dims[attrs->batch_first ? 0 : 1];
+    if (!are_floats(query)) RLX_VK_REFUSE(self, "no shader for this dtype");
+    if (hidden > MOST_HIDDEN) RLX_VK_REFUSE(self, "no shader for more than 1024 hidden values");
     rlx_vk_limit_rounds(self, count_rounds(query, attrs));
-    rlx_vk_emit(self, (uint64_t)(directions * batch));
+    emit_layer(self, attrs, (uint64_t)(directions * batch), false);
+    if (has_input(query, 7) && has_output(query, 2)) {
+        emit_layer(self, attrs, (uint64_t)(directions * batch), true);
+    }
 }

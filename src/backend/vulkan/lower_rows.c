@@ -161,6 +161,7 @@ void rlx_vk_lower_norm(rlx_vk_lowering *self) {
     if (!rlx_vk_is_float(self->query->in[0].dtype)) RLX_VK_REFUSE(self, "no shader for this dtype");
     rlx_vk_begin(self, RLX_VK_NORM);
     rlx_vk_set_float(self, 16, attrs->epsilon);
+    rlx_vk_set_double(self, 95, attrs->epsilon);
     if (self->query->op == RLX_OP_LAYER_NORM || self->query->op == RLX_OP_RMS_NORM) {
         lower_row_norm(self);
     } else {

@@ -102,9 +102,14 @@ static rlx_status fill_blocks(rlx_vk_device *device, rlx_vk_blocks *blocks) {
 rlx_status rlx_vk_blocks_create(rlx_vk_device *device, uint64_t bytes, rlx_vk_blocks *out_blocks) {
     uint64_t block = device->policy.block_bytes, count = (bytes + block - 1) / block;
     rlx_vk_blocks blocks = {.block_bytes = block, .bytes = bytes};
+    const VkPhysicalDeviceMemoryProperties *memory = &device->caps.memory;
+    uint64_t heap =
+        memory->memoryHeaps[memory->memoryTypes[device->policy.arena_type].heapIndex].size;
     rlx_status status;
-    if (bytes > UINT64_MAX - block || count > UINT32_MAX) {
-        return RLX_FAIL(RLX_DOES_NOT_FIT, "device '%s': %" PRIu64 " bytes", device->name, bytes);
+    if (bytes > heap || bytes > UINT64_MAX - block || count > UINT32_MAX) {
+        return RLX_FAIL(RLX_DOES_NOT_FIT,
+                        "device '%s': %" PRIu64 " bytes of memory, its heap has %" PRIu64,
+                        device->name, bytes, heap);
     }
     RLX_TRY(rlx_alloc_array(&device->base.allocator, count, sizeof *blocks.items,
                             (void **)&blocks.items));

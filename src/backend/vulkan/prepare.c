@@ -203,7 +203,8 @@ static rlx_status add_dispatch(void *user, const rlx_vk_dispatch *dispatch) {
         uint32_t slot = slot_of(self, dispatch->operands[i]);
         RLX_TRY(resolve(self, slot, &command.ranges[i], &first));
         command.ranges[i].is_written = (dispatch->written >> i & 1) != 0;
-        dtypes[i] = rlx_vk_shader_dtype(arena_of(self)->base.plan->slots.items[slot].dtype);
+        dtypes[i] = arena_of(self)->base.plan->slots.items[slot].dtype;
+        if (dispatch->code == NULL) dtypes[i] = rlx_vk_shader_dtype(dtypes[i]);
     }
     for (uint32_t i = 0; i < dispatch->base_count; i++) {
         rlx_vk_range range;
@@ -312,43 +313,6 @@ static rlx_status add_steps(preparation *self) {
     return RLX_OK;
 }
 
-static rlx_status create_sets(rlx_vk_device *device, rlx_vk_stretch *stretch, uint32_t count) {
-    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, count * RLX_VK_BINDINGS};
-    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-                                       .maxSets = count,
-                                       .poolSizeCount = 1,
-                                       .pPoolSizes = &size};
-    return rlx_vk_check(
-        device, device->vk.CreateDescriptorPool(device->handle, &info, NULL, &stretch->sets),
-        "vkCreateDescriptorPool");
-}
-
-/* Writes the set of one dispatch: each binding shows exactly its range. What has no bytes shows the
- * record, which is never read through it. */
-static rlx_status write_set(rlx_vk_device *device, rlx_vk_stretch *stretch,
-                            rlx_vk_command *command) {
-    VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-                                        .descriptorPool = stretch->sets,
-                                        .descriptorSetCount = 1,
-                                        .pSetLayouts = &device->set_layout};
-    VkDescriptorBufferInfo buffers[RLX_VK_BINDINGS];
-    VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                                  .descriptorCount = RLX_VK_BINDINGS,
-                                  .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                  .pBufferInfo = buffers};
-    RLX_TRY(rlx_vk_check(device,
-                         device->vk.AllocateDescriptorSets(device->handle, &info, &command->set),
-                         "vkAllocateDescriptorSets"));
-    for (uint32_t i = 0; i < RLX_VK_BINDINGS; i++) {
-        const rlx_vk_range *range = &command->ranges[i];
-        if (range->buffer == VK_NULL_HANDLE) range = &command->ranges[0];
-        buffers[i] = (VkDescriptorBufferInfo){range->buffer, range->offset, range->bytes};
-    }
-    write.dstSet = command->set;
-    device->vk.UpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
-    return RLX_OK;
-}
-
 /* The records get their buffer; ranges that named it by a stand-in get its handle. */
 static rlx_status place_records(preparation *self) {
     rlx_vk_stretch *stretch = self->stretch;
@@ -370,10 +334,11 @@ static rlx_status place_records(preparation *self) {
         }
         dispatches += command->kind == RLX_VK_DISPATCH;
     }
-    RLX_TRY(create_sets(device, stretch, dispatches));
+    RLX_TRY(rlx_vk_create_sets(device, dispatches, &stretch->sets));
     for (uint32_t i = 0; i < stretch->commands.list.count; i++) {
         rlx_vk_command *command = &stretch->commands.list.items[i];
-        if (command->kind == RLX_VK_DISPATCH) RLX_TRY(write_set(device, stretch, command));
+        if (command->kind != RLX_VK_DISPATCH) continue;
+        RLX_TRY(rlx_vk_write_set(device, stretch->sets, command->ranges, &command->set));
     }
     return RLX_OK;
 }

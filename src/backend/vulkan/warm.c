@@ -15,42 +15,17 @@ typedef struct vk_nothing {
     VkDescriptorSet set;
 } vk_nothing;
 
-static rlx_status create_set(rlx_vk_device *device, vk_nothing *self) {
-    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, RLX_VK_BINDINGS};
-    VkDescriptorPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-                                       .maxSets = 1,
-                                       .poolSizeCount = 1,
-                                       .pPoolSizes = &size};
-    VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-                                        .descriptorSetCount = 1,
-                                        .pSetLayouts = &device->set_layout};
-    VkDescriptorBufferInfo buffers[RLX_VK_BINDINGS];
-    VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                                  .descriptorCount = RLX_VK_BINDINGS,
-                                  .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                  .pBufferInfo = buffers};
-    RLX_TRY(rlx_vk_check(device,
-                         device->vk.CreateDescriptorPool(device->handle, &pool, NULL, &self->pool),
-                         "vkCreateDescriptorPool"));
-    info.descriptorPool = self->pool;
-    RLX_TRY(rlx_vk_check(device,
-                         device->vk.AllocateDescriptorSets(device->handle, &info, &self->set),
-                         "vkAllocateDescriptorSets"));
-    for (uint32_t i = 0; i < RLX_VK_BINDINGS; i++)
-        buffers[i] = (VkDescriptorBufferInfo){self->memory.handle, 0, RECORD_BYTES};
-    write.dstSet = self->set;
-    device->vk.UpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
-    return RLX_OK;
-}
-
 static rlx_status create_nothing(rlx_vk_device *device, vk_nothing *self) {
+    rlx_vk_range ranges[RLX_VK_BINDINGS] = {0};
     int32_t *record;
     RLX_TRY(rlx_vk_buffer_create(device, RLX_VK_UPLOAD, RECORD_BYTES, &self->memory));
     record = self->memory.mapped;
     memset(record, 0, RECORD_BYTES);
     record[1] = 1;
     RLX_TRY(rlx_vk_flush(device, &self->memory, 0, RECORD_BYTES));
-    return create_set(device, self);
+    ranges[0] = (rlx_vk_range){self->memory.handle, 0, RECORD_BYTES, false};
+    RLX_TRY(rlx_vk_create_sets(device, 1, &self->pool));
+    return rlx_vk_write_set(device, self->pool, ranges, &self->set);
 }
 
 static void destroy_nothing(rlx_vk_device *device, vk_nothing *self) {

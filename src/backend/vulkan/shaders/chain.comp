@@ -2,11 +2,13 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // A chain of elementwise ops: everything but the chain itself. evaluate() is replaced by the code of a
-// chain when a plan is prepared (chain.c), which calls the functions below by name: F_ floats, S_ signed,
+// chain when a plan is prepared (chain.c), which calls the functions below by name: F_ floats, D_ f64, S_ signed,
 // U_ unsigned integers and bool. Those that it does not call are dropped.
 // p: step; 8 dims; out base, 8 strides; per input base, 8 strides. K0: rank.
+#define HAS_F8
 #include "common.glsl"
 #include "math.glsl"
+#include "math64.glsl"
 IN(1) IN(2) IN(3) IN(4) IN(5) IN(6) IN(7) IN(8) IN(9)
 OUT(10)
 FAULTS
@@ -72,6 +74,87 @@ TRUTH(F_less, X < Y)
 TRUTH(F_less_equal, X <= Y)
 TRUTH(F_greater, X > Y)
 TRUTH(F_greater_equal, X >= Y)
+
+// f64: a value is its bits; b and c hold alpha and beta of unary ops.
+#define DX packDouble2x32(a)
+#define DY packDouble2x32(b)
+#define DZ packDouble2x32(c)
+#define DOUBLE(name, value) uvec2 D_##name(A) { return unpackDouble2x32(value); }
+DOUBLE(identity, DX)
+WHOLE(D_abs, uvec2(a.x, a.y & 0x7fffffffu))
+WHOLE(D_neg, uvec2(a.x, a.y ^ 0x80000000u))
+DOUBLE(sign, DX != DX ? DX : double(int(DX > 0.0lf) - int(DX < 0.0lf)))
+DOUBLE(floor, floor(DX))
+DOUBLE(ceil, ceil(DX))
+DOUBLE(round, round_(DX))
+DOUBLE(sqrt, DX < 0.0lf ? DNAN : DX == DINF ? DX : sqrt(DX))
+DOUBLE(rsqrt, DX < 0.0lf ? DNAN : DX == DINF ? 0.0lf : 1.0lf / sqrt(DX))
+DOUBLE(reciprocal, 1.0lf / DX)
+DOUBLE(square, DX * DX)
+DOUBLE(exp, exp_(DX))
+DOUBLE(log, log_(DX))
+DOUBLE(sinh, sinh_(DX))
+DOUBLE(cosh, cosh_(DX))
+DOUBLE(tanh, tanh_(DX))
+DOUBLE(asinh, asinh_(DX))
+DOUBLE(acosh, acosh_(DX))
+DOUBLE(atanh, atanh_(DX))
+DOUBLE(sigmoid, sigmoid_(DX))
+DOUBLE(relu, DX < 0.0lf ? 0.0lf : DX)
+DOUBLE(leaky_relu, DX < 0.0lf ? DY * DX : DX)
+DOUBLE(elu, DX > 0.0lf ? DX : DY * expm1_(DX))
+double celu64(double x, double alpha) {
+    double low = alpha * expm1_(x / alpha);
+    return (x > 0.0lf ? x : 0.0lf) + (low > 0.0lf ? 0.0lf : low);
+}
+DOUBLE(celu, celu64(DX, DY))
+DOUBLE(selu, DZ * (DX > 0.0lf ? DX : DY * expm1_(DX)))
+DOUBLE(gelu_tanh, DX * sigmoid_(1.59576912160573071176lf * (DX + 0.044715lf * DX * DX * DX)))
+DOUBLE(silu, DX * sigmoid_(DX))
+DOUBLE(mish, DX * tanh_(softplus_(DX)))
+double clip64(double x, double least, double most) {
+    double t = x < least ? least : x;
+    return t > most ? most : t;
+}
+DOUBLE(hard_sigmoid, clip64(DY * DX + DZ, 0.0lf, 1.0lf))
+DOUBLE(hard_swish, DX * clip64(DX / 6.0lf + 0.5lf, 0.0lf, 1.0lf))
+DOUBLE(softplus, softplus_(DX))
+DOUBLE(softsign, DX / (1.0lf + abs(DX)))
+DOUBLE(thresholded_relu, DX > DY || DX != DX ? DX : 0.0lf)
+DOUBLE(shrink, DX < -DY ? DX + DZ : DX > DY ? DX - DZ : DX != DX ? DX : 0.0lf)
+DOUBLE(clip, clip64(DX, DY, DZ))
+DOUBLE(add, DX + DY)
+DOUBLE(sub, DX - DY)
+DOUBLE(mul, DX * DY)
+DOUBLE(div, DX / DY)
+DOUBLE(min, DX < DY || DX != DX ? DX : DY)
+DOUBLE(max, DX > DY || DX != DX ? DX : DY)
+DOUBLE(prelu, DX < 0.0lf ? DX * DY : DX)
+DOUBLE(pow, pow_(DX, DY))
+DOUBLE(fmod, remainder_(DX, DY))
+DOUBLE(mod, floor_mod(DX, DY))
+TRUTH(D_is_nan, DX != DX)
+TRUTH(D_is_inf, (DZ != 0.0lf && DX == DINF) || (DY != 0.0lf && DX == -DINF))
+TRUTH(D_equal, DX == DY)
+TRUTH(D_not_equal, DX != DY)
+TRUTH(D_less, DX < DY)
+TRUTH(D_less_equal, DX <= DY)
+TRUTH(D_greater, DX > DY)
+TRUTH(D_greater_equal, DX >= DY)
+DOUBLE(from_f, double(X))
+DOUBLE(from_s, from_whole(a, true))
+DOUBLE(from_u, from_whole(a, false))
+WHOLE(D_to_f32, uvec2(floatBitsToUint(float(DX)), 0u))
+WHOLE(D_to_odd, uvec2(float_odd(DX), 0u))
+WHOLE(D_to_i8, to_whole(DX, 8, true))
+WHOLE(D_to_i16, to_whole(DX, 16, true))
+WHOLE(D_to_i32, to_whole(DX, 32, true))
+WHOLE(D_to_i64, to_whole(DX, 64, true))
+WHOLE(D_to_u8, to_whole(DX, 8, false))
+WHOLE(D_to_u16, to_whole(DX, 16, false))
+WHOLE(D_to_u32, to_whole(DX, 32, false))
+WHOLE(D_to_u64, to_whole(DX, 64, false))
+TRUTH(D_to_bool, DX != 0.0lf)
 
 // Integers: what does not depend on the sign is under U_ alone.
 WHOLE(U_identity, a)
@@ -168,6 +251,10 @@ WHOLE(to_u64, from_float64(X, 64u, false))
 TRUTH(to_bool, X != 0.0)
 WHOLE(as_f16, uvec2(floatBitsToUint(round_to(F16, X)), 0u))
 WHOLE(as_bf16, uvec2(floatBitsToUint(round_to(BF16, X)), 0u))
+WHOLE(as_f8e4m3fn, value_of(F8E4M3FN, raw_of(F8E4M3FN, a)))
+WHOLE(as_f8e4m3fnuz, value_of(F8E4M3FNUZ, raw_of(F8E4M3FNUZ, a)))
+WHOLE(as_f8e5m2, value_of(F8E5M2, raw_of(F8E5M2, a)))
+WHOLE(as_f8e5m2fnuz, value_of(F8E5M2FNUZ, raw_of(F8E5M2FNUZ, a)))
 WHOLE(as_i8, wrap_to(I8, a))
 WHOLE(as_i16, wrap_to(I16, a))
 WHOLE(as_i32, wrap_to(I32, a))
@@ -197,6 +284,17 @@ uvec2 evaluate() {
     USE(U_div) USE(S_mod) USE(U_mod) USE(S_fmod) USE(U_fmod) USE(from_s) USE(from_u) USE(to_i8) USE(to_i16)
     USE(to_i32) USE(to_i64) USE(to_u8) USE(to_u16) USE(to_u32) USE(to_u64) USE(to_bool) USE(as_f16)
     USE(as_bf16) USE(as_i8) USE(as_i16) USE(as_i32) USE(as_u8) USE(as_u16) USE(as_u32) USE(as_bool) USE(U_pow)
+    USE(D_identity) USE(D_sign) USE(D_floor) USE(D_ceil) USE(D_round) USE(D_sqrt) USE(D_rsqrt)
+    USE(D_reciprocal) USE(D_square) USE(D_exp) USE(D_log) USE(D_sinh) USE(D_cosh) USE(D_tanh) USE(D_asinh)
+    USE(D_acosh) USE(D_atanh) USE(D_sigmoid) USE(D_relu) USE(D_leaky_relu) USE(D_elu) USE(D_celu) USE(D_selu)
+    USE(D_gelu_tanh) USE(D_silu) USE(D_mish) USE(D_hard_sigmoid) USE(D_hard_swish) USE(D_softplus)
+    USE(D_softsign) USE(D_thresholded_relu) USE(D_shrink) USE(D_clip) USE(D_add) USE(D_sub) USE(D_mul)
+    USE(D_div) USE(D_min) USE(D_max) USE(D_prelu) USE(D_pow) USE(D_fmod) USE(D_mod) USE(D_from_f)
+    USE(D_from_s) USE(D_from_u) USE(D_abs) USE(D_neg) USE(D_is_nan) USE(D_is_inf) USE(D_equal)
+    USE(D_not_equal) USE(D_less) USE(D_less_equal) USE(D_greater) USE(D_greater_equal) USE(D_to_f32)
+    USE(D_to_odd) USE(D_to_i8) USE(D_to_i16) USE(D_to_i32) USE(D_to_i64) USE(D_to_u8) USE(D_to_u16)
+    USE(D_to_u32) USE(D_to_u64) USE(D_to_bool) USE(as_f8e4m3fn) USE(as_f8e4m3fnuz) USE(as_f8e5m2)
+    USE(as_f8e5m2fnuz)
     return r;
 }
 

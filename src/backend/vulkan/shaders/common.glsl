@@ -6,7 +6,7 @@ layout(local_size_x = 64) in;
 layout(std430, set = 0, binding = 0) readonly buffer Record { int p[]; };
 
 // The order of rlx/dtypes.def.
-const uint F32 = 1u, F16 = 2u, BF16 = 3u, I8 = 8u, I16 = 9u, I32 = 10u, I64 = 11u, U8 = 12u, U16 = 13u, U32 = 14u,
+const uint F64 = 0u, F32 = 1u, F16 = 2u, BF16 = 3u, F8E4M3FN = 4u, F8E4M3FNUZ = 5u, F8E5M2 = 6u, F8E5M2FNUZ = 7u, I8 = 8u, I16 = 9u, I32 = 10u, I64 = 11u, U8 = 12u, U16 = 13u, U32 = 14u,
            U64 = 15u, BOOL = 16u;
 
 layout(constant_id = 20) const uint K0 = 0u;
@@ -16,11 +16,22 @@ layout(constant_id = 23) const uint K3 = 0u;
 layout(constant_id = 24) const uint K4 = 0u;
 layout(constant_id = 25) const uint K5 = 0u;
 
-bool is_float(uint dtype) { return dtype <= BF16; }
+// A shader compiled with DOUBLE computes in f64, and all its floats are f64; they are bound as u64.
+#ifdef DOUBLE
+#define real double
+real real_of(uvec2 value) { return packDouble2x32(value); }
+uvec2 value_of_real(real x) { return unpackDouble2x32(x); }
+bool is_float(uint dtype) { return dtype < I8 || dtype == U64; }
+#else
+#define real float
+real real_of(uvec2 value) { return uintBitsToFloat(value.x); }
+uvec2 value_of_real(real x) { return uvec2(floatBitsToUint(x), 0u); }
+bool is_float(uint dtype) { return dtype < I8; }
+#endif
 bool is_signed(uint dtype) { return dtype >= I8 && dtype <= I64; }
 uint bytes_of(uint dtype) {
     if (dtype == F32 || dtype == I32 || dtype == U32) return 4u;
-    if (dtype == I64 || dtype == U64) return 8u;
+    if (dtype == I64 || dtype == U64 || dtype == F64) return 8u;
     if (dtype == F16 || dtype == BF16 || dtype == I16 || dtype == U16) return 2u;
     return 1u;
 }
@@ -56,6 +67,47 @@ float round_to(uint dtype, float value) {
     if (dtype == BF16) return uintBitsToFloat(float_to_bf16(value) << 16);
     return value;
 }
+
+#ifdef HAS_F8
+// The kinds differ in bits of the mantissa, bias, and what they have instead of -0 and infinity ("fnuz": neither).
+struct F8Kind { uint mantissa, bias, top, over; bool fnuz; };
+F8Kind f8_kind(uint dtype) {
+    bool five = dtype >= F8E5M2, fnuz = dtype == F8E4M3FNUZ || dtype == F8E5M2FNUZ;
+    uint top = fnuz ? 0x7fu : five ? 0x7bu : 0x7eu;
+    return F8Kind(five ? 2u : 3u, (five ? 15u : 7u) + uint(fnuz), top, five && !fnuz ? 0x7cu : top, fnuz);
+}
+float f8_to_float(uint dtype, uint code) {
+    F8Kind kind = f8_kind(dtype);
+    uint size = code & 0x7fu, cut = 23u - kind.mantissa, sign = (code & 0x80u) << 24;
+    if (kind.fnuz && code == 0x80u) return uintBitsToFloat(0x7fc00000u);
+    if (size > kind.top) return uintBitsToFloat(sign | 0x7f800000u | ((size << cut) & 0x7fffffu));
+    if (size >= 1u << kind.mantissa) return uintBitsToFloat(sign | ((size << cut) + ((127u - kind.bias) << 23)));
+    return uintBitsToFloat(sign | floatBitsToUint(float(size) * uintBitsToFloat((128u - kind.bias - kind.mantissa) << 23)));
+}
+// Round to nearest even; too large is the largest, or infinity where there is one.
+uint float_to_f8(uint dtype, float value) {
+    F8Kind kind = f8_kind(dtype);
+    uint bits = floatBitsToUint(value), size = bits & 0x7fffffffu, cut = 23u - kind.mantissa, sign = bits >> 24 & 0x80u;
+    uint rebase = (127u - kind.bias) << 23, anchor = (128u - kind.bias + cut) << 23, result;
+    if (size > 0x7f800000u) {
+        uint payload = (size & 0x7fffffu) >> cut;
+        if (kind.over != kind.top) return sign | (payload == 0u ? 0x7eu : kind.over | payload);
+        return sign | (kind.fnuz ? 0x80u : 0x7fu);
+    }
+    if (size < rebase + 0x800000u) {
+        result = floatBitsToUint(uintBitsToFloat(size) + uintBitsToFloat(anchor)) - anchor;
+    } else {
+        uint rebased = size - rebase;
+        result = (rebased + (1u << (cut - 1u)) - 1u + (rebased >> cut & 1u)) >> cut;
+    }
+    if (result > kind.top) result = kind.over;
+    return kind.fnuz && result == 0u ? 0u : result | sign;
+}
+#endif
+
+#ifdef DOUBLE
+real round_to(uint dtype, real value) { return value; }
+#endif
 
 // 64-bit integers: x is the low word.
 uvec2 add64(uvec2 a, uvec2 b) {
@@ -157,11 +209,17 @@ uvec2 value_of(uint dtype, uvec2 raw) {
     if (dtype == F32) return raw;
     if (dtype == F16) return uvec2(floatBitsToUint(half_to_float(raw.x)), 0u);
     if (dtype == BF16) return uvec2(raw.x << 16, 0u);
+#ifdef HAS_F8
+    if (dtype != F64 && is_float(dtype)) return uvec2(floatBitsToUint(f8_to_float(dtype, raw.x)), 0u);
+#endif
     return wrap_to(dtype, raw);
 }
 uvec2 raw_of(uint dtype, uvec2 value) {
     if (dtype == F16) return uvec2(float_to_half(uintBitsToFloat(value.x)), 0u);
     if (dtype == BF16) return uvec2(float_to_bf16(uintBitsToFloat(value.x)), 0u);
+#ifdef HAS_F8
+    if (dtype > F32 && is_float(dtype)) return uvec2(float_to_f8(dtype, uintBitsToFloat(value.x)), 0u);
+#endif
     if (dtype == BOOL) return uvec2(uint(value.x != 0u || value.y != 0u), 0u);
     return value;
 }
@@ -177,7 +235,7 @@ uvec2 raw_of(uint dtype, uvec2 value) {
         return uvec2(w##k[i >> 2] >> ((i & 3) * 8) & 0xffu, 0u);                           \
     }                                                                                      \
     uvec2 value_##k(int i) { return value_of(DT##k, raw_##k(i)); }                         \
-    float float_##k(int i) { return uintBitsToFloat(value_##k(i).x); }
+    real float_##k(int i) { return real_of(value_##k(i)); }
 
 // One that is written. Elements smaller than a word share it with others, who may be written by other
 // lanes: they change by atomics.
@@ -207,7 +265,7 @@ uvec2 raw_of(uint dtype, uvec2 value) {
         return uvec2(w##k[i >> 2] >> ((i & 3) * 8) & 0xffu, 0u);                           \
     }                                                                                      \
     void put_##k(int i, uvec2 value) { put_raw_##k(i, raw_of(DT##k, value)); }             \
-    void put_float_##k(int i, float value) { put_##k(i, uvec2(floatBitsToUint(value), 0u)); }
+    void put_float_##k(int i, real value) { put_##k(i, value_of_real(value)); }
 
 // The fault record: the first one wins. Codes as in ref/kernel.h.
 #define FAULTS                                                                             \
@@ -244,8 +302,8 @@ int offset(int dims, int strides, int rank, int index) {
 float pf(int at) { return intBitsToFloat(p[at]); }
 
 // A sum, a maximum over the 64 lanes of a group; every lane calls, every lane gets it.
-shared float lanes[64];
-float group_sum(float value) {
+shared real lanes[64];
+real group_sum(real value) {
     barrier();
     lanes[lane()] = value;
     barrier();
@@ -255,8 +313,8 @@ float group_sum(float value) {
     }
     return lanes[0];
 }
-float nan_max(float a, float b) { return a > b || a != a ? a : b; }
-float group_max(float value) {
+real nan_max(real a, real b) { return a > b || a != a ? a : b; }
+real group_max(real value) {
     barrier();
     lanes[lane()] = value;
     barrier();

@@ -11,7 +11,7 @@ OUT(9) OUT(10)
 // Whether a stands before b when the largest comes first; NaN is largest.
 bool before(uvec2 a, uvec2 b) {
     if (is_float(DT1)) {
-        float x = uintBitsToFloat(a.x), y = uintBitsToFloat(b.x);
+        real x = real_of(a), y = real_of(b);
         return (x != x && y == y) || x > y;
     }
     return is_signed(DT1) ? less_s64(b, a) : less_u64(b, a);
@@ -29,8 +29,8 @@ void main() {
             uvec2 v = value_1(x + i * dx);
             bool is_nan = false, was_nan = false;
             if (is_float(DT1)) {
-                is_nan = uintBitsToFloat(v.x) != uintBitsToFloat(v.x);
-                was_nan = uintBitsToFloat(best.x) != uintBitsToFloat(best.x);
+                is_nan = real_of(v) != real_of(v);
+                was_nan = real_of(best) != real_of(best);
             }
             // NaN wins in both.
             bool wins = was_nan ? is_nan && K1 != 0u : is_nan || better(v, best, K0 == 1u) || (K1 != 0u && !better(best, v, K0 == 1u));
@@ -43,15 +43,15 @@ void main() {
         return;
     }
     if (K0 == 2u) {
-        float sum = 0.0;
+        real sum = 0.0;
         uvec2 whole = uvec2(0u);
         for (int j = 0; j < n; j++) {
             int i = (K1 & 2u) != 0u ? n - 1 - j : j;
             uvec2 v = value_1(x + i * dx);
-            uvec2 old = is_float(DT1) ? uvec2(floatBitsToUint(sum), 0u) : whole;
-            sum += uintBitsToFloat(v.x);
+            uvec2 old = is_float(DT1) ? value_of_real(sum) : whole;
+            sum += real_of(v);
             whole = add64(whole, v);
-            uvec2 now = is_float(DT1) ? uvec2(floatBitsToUint(sum), 0u) : whole;
+            uvec2 now = is_float(DT1) ? value_of_real(sum) : whole;
             put_10(y + i * dy, (K1 & 1u) != 0u ? old : now);
         }
         return;

@@ -5,7 +5,7 @@
 // p: step; batch rank, 6 batch dims; m, n, k; bases of out, a, b, bias, residual (11..15); alpha, and alpha and
 // beta of the activation (16..18); then for out, a, b, bias, residual from 19 on 8 words each: strides of m (k
 // for b), n (k for a), and of 6 batch axes.
-// K0: activation; K1: 1 bias, 2 residual, 4 gated; K2: integers.
+// Of f64 alpha is at 16 and 17, and there is no activation. K0: activation; K1: 1 bias, 2 residual, 4 gated; K2: integers.
 #include "common.glsl"
 #include "math.glsl"
 IN(1) IN(2) IN(3) IN(4)
@@ -27,12 +27,18 @@ void main() {
         put_10(to, sum);
         return;
     }
-    float sum = 0.0;
+    real sum = 0.0;
     for (int k = 0; k < depth; k++) sum += float_1(a + k * a_k) * float_2(b + k * b_k);
+#ifdef DOUBLE
+    sum *= packDouble2x32(uvec2(p[16], p[17]));
+#else
     sum *= pf(16);
+#endif
     if ((K1 & 1u) != 0u) sum += float_3(bias);
     if ((K1 & 6u) == 2u) sum += float_4(residual);
+#ifndef DOUBLE
     if (K0 != NO_ACTIVATION) sum = activate(K0, sum, pf(17), pf(18));
+#endif
     if ((K1 & 4u) != 0u) sum *= float_4(residual);
     put_float_10(to, sum);
 }

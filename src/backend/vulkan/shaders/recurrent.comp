@@ -5,7 +5,8 @@
 // p: step; directions, batch, steps, inputs, hidden; then bases with their strides: 6 x (step, batch, k), 10 w and 14 r
 // (direction, row, k), 18 b (direction, k), 21 lengths (batch), 23 h and 27 c (direction, batch, k), 31 peepholes
 // (direction, k), 34 y (step, direction, batch, k), 39 last h and 43 last c (direction, batch, k); 47 clip; 48 alpha and
-// beta of f, g, h of each direction. Last c is at binding 8, where peepholes are else.
+// beta of f, g, h of each direction. Last c is at binding 8, where peepholes are else: with both it is written by a
+// second dispatch, in the place of last h.
 // K0: 0 rnn, 1 gru, 2 lstm; K1: bits as below; K2: the first direction is reverse; K3, K4, K5: f, g, h, of the second
 // direction from bit 8 on: rlx_gate_kind.
 #include "common.glsl"
@@ -16,15 +17,15 @@ FAULTS
 layout(std430, set = 0, binding = 8) buffer LastCell { uint last_c[]; };
 const uint GRU = 1u, LSTM = 2u;
 const uint BIAS = 1u, LENGTHS = 2u, FIRST_H = 4u, FIRST_C = 8u, PEEPHOLES = 16u, Y = 32u, LAST_H = 64u, LAST_C = 128u,
-           LINEAR_FIRST = 256u, INPUT_FORGET = 512u;
+           LINEAR_FIRST = 256u, INPUT_FORGET = 512u, CELL_AS_H = 1024u;
 const int MOST = 1024;
 shared float h[MOST];
 shared float c[MOST]; // the cell; of gru the reset gate times h
 shared float next[MOST];
 
 void put_last_c(int i, float value) {
-    uvec2 raw = raw_of(DT10, uvec2(floatBitsToUint(value), 0u));
-    if (DT10 == F32) {
+    uvec2 raw = raw_of(DT1, uvec2(floatBitsToUint(value), 0u));
+    if (DT1 == F32) {
         last_c[i] = raw.x;
     } else {
         int shift = (i & 1) * 16;
@@ -153,7 +154,7 @@ void main() {
         }
     }
     for (int j = lane(); j < hidden; j += 64) {
-        if ((K1 & LAST_H) != 0u) put_float_9(p[39] + direction * p[40] + b * p[41] + j * p[42], h[j]);
+        if ((K1 & LAST_H) != 0u) put_float_9(p[39] + direction * p[40] + b * p[41] + j * p[42], (K1 & CELL_AS_H) != 0u ? c[j] : h[j]);
         if ((K1 & LAST_C) != 0u) put_last_c(p[43] + direction * p[44] + b * p[45] + j * p[46], c[j]);
         for (int t = length; (K1 & Y) != 0u && t < p[3]; t++) put_float_10(y + t * p[35] + j * p[38], 0.0);
     }

@@ -5,11 +5,14 @@
 // strides, 8 inner strides. K0: op, numbered from reduce_sum.
 #include "common.glsl"
 #include "math.glsl"
+#ifdef DOUBLE
+#include "math64.glsl"
+#endif
 IN(1)
 OUT(10)
 shared uvec2 wide[64];
 const uint SUM = 0u, MEAN = 1u, MAX = 2u, MIN = 3u, PROD = 4u, L1 = 5u, L2 = 6u, LOG_SUM = 7u, LOG_SUM_EXP = 8u, SUM_SQUARE = 9u;
-uvec2 bits(float x) { return uvec2(floatBitsToUint(x), 0u); }
+uvec2 bits(real x) { return value_of_real(x); }
 uvec2 first() {
     if (is_float(DT1)) return bits(K0 == PROD ? 1.0 : K0 == MAX ? -INF : K0 == MIN ? INF : 0.0);
     if (K0 == PROD) return uvec2(1u, 0u);
@@ -22,7 +25,7 @@ uvec2 first() {
 }
 uvec2 merge(uvec2 a, uvec2 b) {
     if (is_float(DT1)) {
-        float x = uintBitsToFloat(a.x), y = uintBitsToFloat(b.x);
+        real x = real_of(a), y = real_of(b);
         if (K0 == PROD) return bits(x * y);
         if (K0 == MAX) return bits(x > y || x != x ? x : y);
         if (K0 == MIN) return bits(x < y || x != x ? x : y);
@@ -38,9 +41,9 @@ void main() {
     int line = group();
     if (line >= product(2, p[1])) return;
     int x = p[28] + offset(2, 29, p[1], line), n = product(11, p[10]);
-    float shift = 0.0;
+    real shift = 0.0;
     if (K0 == LOG_SUM_EXP) {
-        float most = -INF;
+        real most = -INF;
         for (int i = lane(); i < n; i += 64) most = nan_max(float_1(x + offset(11, 37, p[10], i)), most);
         shift = group_max(most);
         if (abs(shift) == INF) shift = 0.0;
@@ -49,7 +52,7 @@ void main() {
     for (int i = lane(); i < n; i += 64) {
         uvec2 v = value_1(x + offset(11, 37, p[10], i));
         if (is_float(DT1)) {
-            float f = uintBitsToFloat(v.x);
+            real f = real_of(v);
             if (K0 == L1) v = bits(abs(f));
             if (K0 == L2 || K0 == SUM_SQUARE) v = bits(f * f);
             if (K0 == LOG_SUM_EXP) v = bits(exp_(f - shift));
@@ -68,7 +71,7 @@ void main() {
     if (lane() != 0) return;
     value = wide[0];
     if (is_float(DT1)) {
-        float f = uintBitsToFloat(value.x);
+        real f = real_of(value);
         if (K0 == MEAN) f /= float(n);
         if (K0 == L2) f = sqrt(f);
         if (K0 == LOG_SUM) f = log_(f);

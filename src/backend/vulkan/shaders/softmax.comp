@@ -5,20 +5,23 @@
 // line; x stride, y stride along it. K0: 1 for log_softmax.
 #include "common.glsl"
 #include "math.glsl"
+#ifdef DOUBLE
+#include "math64.glsl"
+#endif
 IN(1)
 OUT(10)
 void main() {
     int line = group();
     if (line >= product(2, p[1])) return;
     int x = p[10] + offset(2, 11, p[1], line), y = p[19] + offset(2, 20, p[1], line), n = p[28];
-    float most = -INF, sum = 0.0;
+    real most = -INF, sum = 0.0;
     for (int i = lane(); i < n; i += 64) most = nan_max(float_1(x + i * p[29]), most);
     most = group_max(most);
-    float base = most == -INF ? 0.0 : most;
+    real base = most == -INF ? 0.0 : most;
     for (int i = lane(); i < n; i += 64) sum += exp_(float_1(x + i * p[29]) - base);
     sum = group_sum(sum);
     for (int i = lane(); i < n; i += 64) {
-        float value = float_1(x + i * p[29]) - base;
+        real value = float_1(x + i * p[29]) - base;
         put_float_10(y + i * p[30], K0 != 0u ? value - log_(sum) : exp_(value) / sum);
     }
 }
