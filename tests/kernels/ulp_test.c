@@ -84,7 +84,7 @@ static const function functions[] = {
     {"elu", RLX_OP_ELU, elu, 3},
     {"celu", RLX_OP_CELU, celu, 4},
     {"selu", RLX_OP_SELU, selu, 4},
-    {"hard_swish", RLX_OP_HARD_SWISH, hard_swish, 1},
+    {"hard_swish", RLX_OP_HARD_SWISH, hard_swish, 3},
     {"softsign", RLX_OP_SOFTSIGN, softsign, 2},
     {"rsqrt", RLX_OP_RSQRT, rsqrt, 2},
     {"pow", RLX_OP_POW, power, 1},

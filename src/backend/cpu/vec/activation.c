@@ -5,17 +5,21 @@
 #include "ref/unary.h"
 
 /* What has no vector function goes through scalar C. */
-vf VEC_SYMBOL(activation)(const rlx_activation *activation, vf x) {
+void VEC_SYMBOL(activation)(const rlx_activation *activation, vf *values, int64_t count) {
+    const double alpha = activation->alpha, beta = activation->beta;
     switch (activation->op) {
-#define OP(name)        \
-    case RLX_OP_##name: \
-        return vec_unary(RLX_OP_##name, x, activation->alpha, activation->beta);
+#define OP(name)                                                          \
+    case RLX_OP_##name:                                                   \
+        for (int64_t i = 0; i < count; i++)                               \
+            values[i] = vec_unary(RLX_OP_##name, values[i], alpha, beta); \
+        return;
         VEC_UNARY_OPS(OP)
 #undef OP
-    default: {
-        vec_parts values = {x};
-        rlx_ref_unary_run_f32(activation->op, values.f, VF, activation->alpha, activation->beta);
-        return values.v;
-    }
+    default:
+        for (int64_t i = 0; i < count; i++) {
+            vec_parts parts = {values[i]};
+            rlx_ref_unary_run_f32(activation->op, parts.f, VF, alpha, beta);
+            values[i] = parts.v;
+        }
     }
 }

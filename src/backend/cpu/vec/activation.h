@@ -7,8 +7,9 @@
 
 #include "backend/cpu/vec/vec_unary.h"
 
-/* Any activation; one function per level, for it is large. */
-vf VEC_SYMBOL(activation)(const rlx_activation *activation, vf x);
+/* Any activation, in place; one function per level, for it is large. Many at once: what a vector
+ * waits for the next one need not. */
+void VEC_SYMBOL(activation)(const rlx_activation *activation, vf *values, int64_t count);
 
 /* act(x). The op is RLX_OP_NONE for none; the cheap ones are inline, the others one call. */
 VEC_INLINE vf vf_activation(const rlx_activation *activation, vf x) {
@@ -20,20 +21,22 @@ VEC_INLINE vf vf_activation(const rlx_activation *activation, vf x) {
     case RLX_OP_CLIP:
         return vec_unary(RLX_OP_CLIP, x, activation->alpha, activation->beta);
     default:
-        return VEC_SYMBOL(activation)(activation, x);
+        VEC_SYMBOL(activation)(activation, &x, 1);
+        return x;
     }
 }
 
 /* In place on `count` numbers side by side. */
 static inline __attribute__((unused)) void vec_activation_run(const rlx_activation *activation,
                                                               float *values, int64_t count) {
-    int64_t i = 0;
+    vf some[8];
     if (activation->op == RLX_OP_NONE) return;
-    for (; i + VF <= count; i += VF)
-        vf_store(values + i, vf_activation(activation, vf_load(values + i)));
-    if (i < count) {
-        vf x = vf_load_n(values + i, count - i);
-        vf_store_n(values + i, vf_activation(activation, x), count - i);
+    for (int64_t i = 0; i < count; i += 8 * VF) {
+        int64_t now = count - i < 8 * VF ? count - i : 8 * VF;
+        some[(now - 1) / VF] = vf_set(0.0f);
+        memcpy(some, values + i, (size_t)now * sizeof *values);
+        VEC_SYMBOL(activation)(activation, some, (now + VF - 1) / VF);
+        memcpy(values + i, some, (size_t)now * sizeof *values);
     }
 }
 

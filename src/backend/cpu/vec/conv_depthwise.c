@@ -26,11 +26,13 @@ enum { TILE = 8 };
 
 /* Activations that are not bounds. */
 static __attribute__((noinline)) void finish(const depthwise_tile *tile, int count) {
-    const conv_view *view = tile->view;
-    for (int p = 0; p < count; p++) {
-        float *y = tile->y + p * view->y.column;
-        vf_store(y, vf_activation(&view->activation, vf_load(y)));
-    }
+    const int64_t step = tile->view->y.column;
+    vf values[TILE];
+    for (int p = 0; p < count; p++)
+        values[p] = vf_load(tile->y + p * step);
+    VEC_SYMBOL(activation)(&tile->view->activation, values, count);
+    for (int p = 0; p < count; p++)
+        vf_store(tile->y + p * step, values[p]);
 }
 
 VEC_INLINE void store_sums(const depthwise_tile *tile, vf *sums, const int count) {

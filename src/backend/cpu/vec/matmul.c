@@ -317,17 +317,18 @@ static void pack_b_panel(const matmul *mm, int64_t base, int64_t n, int64_t colu
     }
 }
 
-/* Whole rows of a tile with a bias, a residual and an activation: what does not change from row to
- * row is looked up once. */
+/* At most MATMUL_ROWS whole rows with a bias, a residual and an activation: what does not change
+ * from row to row is looked up once. */
 static void store_whole(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n,
                         int64_t rows, const float *c) {
     const rlx_activation *activation = &mm->activation;
     const float *bias = mm->bias->data, *residual = mm->residual->data;
     const bool is_row = mm->bias_n == 0, is_column = mm->residual_n == 0;
     float *to = (float *)mm->out->data + at->out + m * mm->out_m + n;
+    vf sums[MATMUL_ROWS][2];
     if (bias != NULL) bias += at->bias + m * mm->bias_m + n * mm->bias_n;
     if (residual != NULL) residual += at->residual + m * mm->residual_m + n * mm->residual_n;
-    for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS, to += mm->out_m) {
+    for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS) {
         vf x = vf_load(c), y = vf_load(c + VF);
         if (bias != NULL) {
             x += is_row ? vf_set(*bias) : vf_load(bias);
@@ -339,8 +340,13 @@ static void store_whole(const matmul *mm, const matmul_batch *at, int64_t m, int
             y += is_column ? vf_set(*residual) : vf_load(residual + VF);
             residual += mm->residual_m;
         }
-        vf_store(to, vf_activation(activation, x));
-        vf_store(to + VF, vf_activation(activation, y));
+        sums[i][0] = x;
+        sums[i][1] = y;
+    }
+    if (activation->op != RLX_OP_NONE) VEC_SYMBOL(activation)(activation, *sums, 2 * rows);
+    for (int64_t i = 0; i < rows; i++, to += mm->out_m) {
+        vf_store(to, sums[i][0]);
+        vf_store(to + VF, sums[i][1]);
     }
 }
 
@@ -356,7 +362,9 @@ static void store_tile(const matmul *mm, const matmul_batch *at, int64_t m, int6
         return;
     }
     if (mm->is_simple && mm->alpha == 1 && !mm->gated && count == MATMUL_COLUMNS) {
-        store_whole(mm, at, m, n, rows, c);
+        for (int64_t i = 0; i < rows; i += MATMUL_ROWS)
+            store_whole(mm, at, m + i, n, matmul_least(rows - i, MATMUL_ROWS),
+                        c + i * MATMUL_COLUMNS);
         return;
     }
     for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS)

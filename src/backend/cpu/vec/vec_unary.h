@@ -26,11 +26,22 @@ VEC_INLINE vd_half vec_unit_half(vd_half x) {
     vd_half zero = {0}, raised = vd_select(x < 0.0, zero, x);
     return vd_select(raised > 1.0, zero + 1.0, raised);
 }
-VEC_INLINE vd_half vec_hard_swish_half(vd_half x) {
-    return x * vec_unit_half(x * (1.0 / 6.0) + 0.5);
-}
 VEC_INLINE vd_half vec_threshold_half(vd_half x, double alpha) {
     return vd_select((x > alpha) | (x != x), x, (vd_half){0});
+}
+
+/* The product of two f32 is exact in double: with an f32 for alpha it rounds once either way. */
+VEC_INLINE vf vec_leaky(vf x, double alpha) {
+    const float a = (float)alpha;
+    if ((double)a == alpha) return vf_select(x < 0.0f, x * a, x);
+    vd wide = vd_of(x);
+    return vf_of_vd((vd){vec_leaky_half(wide.low, alpha), vec_leaky_half(wide.high, alpha)});
+}
+
+/* x clip(x + 3, 0, 6) / 6: x + 3 is exact where the result comes near 0. */
+VEC_INLINE vf vec_hard_swish(vf x) {
+    vf part = vf_min(vf_set(6.0f), vf_max(vf_set(0.0f), x + 3.0f));
+    return x * (part * (1.0f / 6.0f));
 }
 
 /* alpha expm1(x / alpha) where that is negative, plus x where it is positive. */
@@ -80,10 +91,8 @@ VEC_INLINE vf vec_unary(rlx_op op, vf x, double alpha, double beta) {
         return vf_sigmoid(x);
     case RLX_OP_RELU:
         return vf_max(zero, x);
-    case RLX_OP_LEAKY_RELU: {
-        vd wide = vd_of(x);
-        return vf_of_vd((vd){vec_leaky_half(wide.low, alpha), vec_leaky_half(wide.high, alpha)});
-    }
+    case RLX_OP_LEAKY_RELU:
+        return vec_leaky(x, alpha);
     case RLX_OP_ELU:
         return vf_select(x > 0.0f, x, vf_expm1(x) * a);
     case RLX_OP_CELU:
@@ -103,10 +112,8 @@ VEC_INLINE vf vec_unary(rlx_op op, vf x, double alpha, double beta) {
         return vf_of_vd(
             (vd){vec_unit_half(alpha * wide.low + beta), vec_unit_half(alpha * wide.high + beta)});
     }
-    case RLX_OP_HARD_SWISH: {
-        vd wide = vd_of(x);
-        return vf_of_vd(VD_MAP(wide, vec_hard_swish_half));
-    }
+    case RLX_OP_HARD_SWISH:
+        return vec_hard_swish(x);
     case RLX_OP_SOFTPLUS:
         return vf_softplus(x);
     case RLX_OP_SOFTSIGN:
