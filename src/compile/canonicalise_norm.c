@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Norms that are spelled out. (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) is a
- * layer_norm, x / sqrt(mean(x^2) + epsilon) an rms_norm; a mul and an add by weights behind a norm
- * are its scale and bias. A group_norm or instance_norm is a layer_norm of its groups, scaled by
- * channel. */
+ * layer_norm, also as x r + (bias - mean(x) r) with r the scale over that root, as batch norms are
+ * written; x / sqrt(mean(x^2) + epsilon) is an rms_norm; a mul and an add by weights behind a norm
+ * are its scale and bias. exp(x - max(x)) over its sum is a softmax. A group_norm or instance_norm
+ * is a layer_norm of its groups, scaled by channel. */
 #include "compile/canonicalise.h"
 
 #include "ir/infer.h"
@@ -42,7 +43,7 @@ static bool is_root(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id v
 
 /* value = mean(d^2) + epsilon over the axes from *out_axis on. */
 static bool is_mean_square(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id value,
-                           rlx_value_id d, uint32_t *out_axis, double *out_epsilon) {
+                           rlx_value_id *out_d, uint32_t *out_axis, double *out_epsilon) {
     rlx_node_id sum = rlx_rewrite_inner(rewrite, root, value, RLX_OP_ADD);
     rlx_value_id mean_value;
     bool is_right;
@@ -54,20 +55,27 @@ static bool is_mean_square(const rlx_rewrite *rewrite, rlx_node_id root, rlx_val
     if (mean == RLX_NONE || !is_tail_mean(rewrite, mean, out_axis)) return false;
     rlx_node_id square =
         rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, mean, 0), RLX_OP_SQUARE);
-    return square != RLX_NONE && rlx_rewrite_input(rewrite, square, 0) == d;
+    if (square != RLX_NONE) *out_d = rlx_rewrite_input(rewrite, square, 0);
+    return square != RLX_NONE;
 }
 
-/* d = x - mean(x) over the same axes, used by the square and the division alone. */
-static bool is_centred(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id d, uint32_t axis,
-                       rlx_value_id *out_x) {
-    rlx_node_id sub = rlx_rewrite_producer(rewrite, d, RLX_OP_SUB);
+/* What makes `value`, if it has `uses` uses and may be computed at the root. */
+static rlx_node_id shared(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id value,
+                          rlx_op op, uint32_t uses) {
+    rlx_node_id id = rlx_rewrite_producer(rewrite, value, op);
+    bool is_ours = id != RLX_NONE && rlx_rewrite_fact(rewrite, value)->uses == uses &&
+                   rlx_rewrite_may_move(rewrite, id, root);
+    return is_ours ? id : RLX_NONE;
+}
+
+/* d = x - mean(x) over the same axes; d and the mean are used as often as the norm uses them. */
+static bool is_centred(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id d, uint32_t uses,
+                       uint32_t mean_uses, uint32_t axis, rlx_value_id *out_x) {
+    rlx_node_id sub = shared(rewrite, root, d, RLX_OP_SUB, uses);
     uint32_t mean_axis;
-    if (sub == RLX_NONE || rlx_rewrite_fact(rewrite, d)->uses != 2 ||
-        !rlx_rewrite_may_move(rewrite, sub, root)) {
-        return false;
-    }
+    if (sub == RLX_NONE) return false;
     rlx_node_id mean =
-        rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, sub, 1), RLX_OP_REDUCE_MEAN);
+        shared(rewrite, root, rlx_rewrite_input(rewrite, sub, 1), RLX_OP_REDUCE_MEAN, mean_uses);
     *out_x = rlx_rewrite_input(rewrite, sub, 0);
     return mean != RLX_NONE && rlx_rewrite_input(rewrite, mean, 0) == *out_x &&
            is_tail_mean(rewrite, mean, &mean_axis) && mean_axis == axis;
@@ -77,15 +85,15 @@ static bool is_centred(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_i
 static rlx_status match_norm(rlx_rewrite *rewrite, rlx_node_id root) {
     bool is_mul = rlx_rewrite_op(rewrite, root) == RLX_OP_MUL;
     for (uint32_t i = 0; i < (is_mul ? 2u : 1u); i++) {
-        rlx_value_id d = rlx_rewrite_input(rewrite, root, i), v, x;
+        rlx_value_id d = rlx_rewrite_input(rewrite, root, i), v, x, squared;
         rlx_norm_attrs attrs = {0};
         uint32_t axis;
         if (!is_root(rewrite, root, rlx_rewrite_input(rewrite, root, 1 - i), is_mul, &v) ||
-            !is_mean_square(rewrite, root, v, d, &axis, &attrs.epsilon)) {
+            !is_mean_square(rewrite, root, v, &squared, &axis, &attrs.epsilon) || squared != d) {
             continue;
         }
         attrs.axis = axis;
-        if (is_centred(rewrite, root, d, axis, &x)) {
+        if (is_centred(rewrite, root, d, 2, 1, axis, &x)) {
             return rlx_rewrite_node(rewrite, root, RLX_OP_LAYER_NORM, &attrs, &x, 1, NULL);
         }
         return rlx_rewrite_node(rewrite, root, RLX_OP_RMS_NORM, &attrs, &d, 1, NULL);
@@ -102,6 +110,105 @@ static bool find_skip(const rlx_rewrite *rewrite, rlx_value_id weight, uint32_t 
         if (shape->dims[i] != 1) return false;
     }
     return true;
+}
+
+/* A weight beside the last `tail_rank` axes without dims of 1 before them. */
+static rlx_status as_tail(rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id weight,
+                          uint32_t skip, rlx_value_id *out_weight) {
+    rlx_shape shape = rlx_rewrite_type(rewrite, weight)->shape;
+    return rlx_rewrite_reshaped(rewrite, root, weight, shape.dims + skip, shape.rank - skip,
+                                out_weight);
+}
+
+/* r = scale / sqrt(mean((x - mean(x))^2) + epsilon), where the root uses r and mean(x) twice. */
+static bool is_scaled_root(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value_id r,
+                           rlx_value_id *out_scale, rlx_value_id *out_x, rlx_value_id *out_mean,
+                           rlx_norm_attrs *out_attrs) {
+    rlx_node_id product = shared(rewrite, root, r, RLX_OP_MUL, 2);
+    for (uint32_t i = 0; product != RLX_NONE && i < 2; i++) {
+        rlx_value_id v, d;
+        uint32_t axis;
+        *out_scale = rlx_rewrite_input(rewrite, product, i);
+        if (rlx_rewrite_fact(rewrite, *out_scale)->is_prepared &&
+            is_root(rewrite, root, rlx_rewrite_input(rewrite, product, 1 - i), true, &v) &&
+            is_mean_square(rewrite, root, v, &d, &axis, &out_attrs->epsilon) &&
+            is_centred(rewrite, root, d, 1, 2, axis, out_x)) {
+            rlx_node_id sub = rlx_rewrite_producer(rewrite, d, RLX_OP_SUB);
+            *out_mean = rlx_rewrite_input(rewrite, sub, 1);
+            out_attrs->axis = axis;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether `node` multiplies a by b. */
+static bool multiplies(const rlx_rewrite *rewrite, rlx_node_id node, rlx_value_id a,
+                       rlx_value_id b) {
+    rlx_value_id x = rlx_rewrite_input(rewrite, node, 0), y = rlx_rewrite_input(rewrite, node, 1);
+    return (x == a && y == b) || (x == b && y == a);
+}
+
+/* root = x r + (bias - mean(x) r). */
+static rlx_status match_moments(rlx_rewrite *rewrite, rlx_node_id root) {
+    for (uint32_t i = 0; i < 4; i++) { /* which side of the sum, which side of x r */
+        rlx_value_id scale, x, mean, inputs[3];
+        rlx_norm_attrs attrs = {0};
+        uint32_t skips[2];
+        rlx_node_id left =
+            rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, root, i & 1), RLX_OP_MUL);
+        rlx_node_id rest = rlx_rewrite_inner(
+            rewrite, root, rlx_rewrite_input(rewrite, root, 1 - (i & 1)), RLX_OP_SUB);
+        if (left == RLX_NONE || rest == RLX_NONE) continue;
+        rlx_value_id r = rlx_rewrite_input(rewrite, left, i >> 1);
+        rlx_value_id bias = rlx_rewrite_input(rewrite, rest, 0);
+        rlx_node_id right =
+            rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, rest, 1), RLX_OP_MUL);
+        if (right == RLX_NONE || !rlx_rewrite_fact(rewrite, bias)->is_prepared ||
+            !is_scaled_root(rewrite, root, r, &scale, &x, &mean, &attrs) ||
+            !multiplies(rewrite, left, x, r) || !multiplies(rewrite, right, mean, r)) {
+            continue;
+        }
+        uint32_t tail = rlx_rewrite_type(rewrite, x)->shape.rank - (uint32_t)attrs.axis;
+        if (!find_skip(rewrite, scale, tail, &skips[0]) ||
+            !find_skip(rewrite, bias, tail, &skips[1])) {
+            continue;
+        }
+        inputs[0] = x;
+        RLX_TRY(as_tail(rewrite, root, scale, skips[0], &inputs[1]));
+        RLX_TRY(as_tail(rewrite, root, bias, skips[1], &inputs[2]));
+        return rlx_rewrite_node(rewrite, root, RLX_OP_LAYER_NORM, &attrs, inputs, 3, NULL);
+    }
+    return RLX_OK;
+}
+
+/* A reduction of `value` over one axis that stays as 1. */
+static bool reduces(const rlx_rewrite *rewrite, rlx_node_id id, rlx_value_id value,
+                    uint32_t *out_axis) {
+    if (id == RLX_NONE || rlx_rewrite_input(rewrite, id, 0) != value) return false;
+    const rlx_reduce_attrs *attrs = rlx_rewrite_attrs(rewrite, id);
+    uint32_t rank = rlx_rewrite_type(rewrite, value)->shape.rank;
+    return attrs->keep_dims && attrs->axes.count == 1 &&
+           rlx_infer_axis(attrs->axes.items[0], rank, out_axis) == RLX_OK;
+}
+
+/* root = e / sum(e) with e = exp(x - max(x)) along one axis. */
+static rlx_status match_softmax(rlx_rewrite *rewrite, rlx_node_id root) {
+    rlx_value_id e = rlx_rewrite_input(rewrite, root, 0);
+    rlx_node_id sum =
+        rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, root, 1), RLX_OP_REDUCE_SUM);
+    rlx_node_id power = shared(rewrite, root, e, RLX_OP_EXP, 2);
+    uint32_t axis, most_axis;
+    if (power == RLX_NONE || !reduces(rewrite, sum, e, &axis)) return RLX_OK;
+    rlx_node_id sub =
+        rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, power, 0), RLX_OP_SUB);
+    if (sub == RLX_NONE) return RLX_OK;
+    rlx_value_id x = rlx_rewrite_input(rewrite, sub, 0);
+    rlx_node_id most =
+        rlx_rewrite_inner(rewrite, root, rlx_rewrite_input(rewrite, sub, 1), RLX_OP_REDUCE_MAX);
+    if (!reduces(rewrite, most, x, &most_axis) || most_axis != axis) return RLX_OK;
+    const rlx_axis_attrs attrs = {axis};
+    return rlx_rewrite_node(rewrite, root, RLX_OP_SOFTMAX, &attrs, &x, 1, NULL);
 }
 
 /* root = norm * weight (input 1) or norm + weight (input 2). */
@@ -125,9 +232,7 @@ static rlx_status take_weight(rlx_rewrite *rewrite, rlx_node_id root, uint32_t s
         rlx_op op = node->op;
         RLX_TRY(rlx_infer_axis(attrs.axis, rank, &axis));
         if (!find_skip(rewrite, weight, rank - axis, &skip)) continue;
-        rlx_shape shape = rlx_rewrite_type(rewrite, weight)->shape;
-        RLX_TRY(rlx_rewrite_reshaped(rewrite, root, weight, shape.dims + skip, shape.rank - skip,
-                                     &inputs[slot]));
+        RLX_TRY(as_tail(rewrite, root, weight, skip, &inputs[slot]));
         return rlx_rewrite_node(rewrite, root, op, &attrs, inputs, slot + 1, NULL);
     }
     return RLX_OK;
@@ -174,13 +279,15 @@ rlx_status rlx_canonicalise_norm(rlx_rewrite *rewrite, rlx_node_id root) {
     if (!rlx_dtype_is_float(type->dtype)) return RLX_OK;
     switch (op) {
     case RLX_OP_DIV:
-        return match_norm(rewrite, root);
+        RLX_TRY(match_norm(rewrite, root));
+        return rlx_rewrite_op(rewrite, root) == RLX_OP_DIV ? match_softmax(rewrite, root) : RLX_OK;
     case RLX_OP_MUL:
         RLX_TRY(match_norm(rewrite, root));
         if (rlx_rewrite_op(rewrite, root) != RLX_OP_MUL) return RLX_OK;
         return take_weight(rewrite, root, 1);
     case RLX_OP_ADD:
-        return take_weight(rewrite, root, 2);
+        RLX_TRY(match_moments(rewrite, root));
+        return rlx_rewrite_op(rewrite, root) == RLX_OP_ADD ? take_weight(rewrite, root, 2) : RLX_OK;
     default:
         return RLX_OK;
     }

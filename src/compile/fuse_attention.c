@@ -1,24 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuse attention: softmax(scale q k^T + mask) v becomes one node, which never holds the scores. A
+/* Fuse attention: softmax(scale q k^T + masks) v becomes one node, which never holds the scores. A
  * mask may also choose between scores and a very low number. q, k and v have rank 4 [B][H][S][D],
- * or 2 or 3 with dims of 1 in between; k may come transposed, k and v repeated for groups of heads,
- * the scale at q, k or the scores, and the softmax in a wider float. */
+ * or 2 or 3 with dims of 1 in between, or 3 with heads in the batch that the masks see apart; k may
+ * come transposed, k and v repeated for groups of heads, the scale at q, k or the scores, a softcap
+ * behind it, the softmax in a wider float and with zeros for rows that see nothing. */
 #include "compile/canonicalise.h"
 #include "ir/infer.h"
 
 #include <math.h>
 #include <string.h>
 
+enum { MOST_MASKS = 4 };
+
+/* scores + value; or where(value, scores, low), with scores last if `is_hidden`. */
+typedef struct mask {
+    rlx_value_id value;
+    bool is_choice, is_hidden;
+    double low;
+} mask;
+
 typedef struct parts {
     rlx_rewrite *rewrite;
     rlx_node_id root; /* the product with v */
-    rlx_value_id q, k, v, mask;
+    rlx_value_id q, k, v;
     bool k_is_transposed, v_is_transposed; /* [..][D][T] instead of [..][T][D] */
     uint32_t rank;
-    double scale;
-    rlx_value_id condition; /* where(condition, scores, low), or with scores last if `is_hidden` */
-    double low;
-    bool is_hidden;
+    double scale, softcap; /* softcap 0: none */
+    rlx_shape apart;       /* [B][H][S][T] where the product has [B H][S][T]; rank 0: nowhere */
+    mask masks[MOST_MASKS];
+    uint32_t mask_count, mask_rank; /* the rank of the scores where masks came in */
 } parts;
 
 static const rlx_type *type_of(const parts *self, rlx_value_id value) {
@@ -68,21 +78,52 @@ static rlx_value_id before_factors(parts *self, rlx_value_id value, bool or_cast
     }
 }
 
-/* The product q k^T behind a value, with its scale. */
+/* The value before a reshape between [B][H][S][T] and [B H][S][T]. */
+static rlx_value_id before_reshape(parts *self, rlx_value_id value) {
+    rlx_node_id id = self->rank == 3 ? inner(self, value, RLX_OP_RESHAPE) : RLX_NONE;
+    if (id == RLX_NONE) return value;
+    rlx_value_id from = rlx_rewrite_input(self->rewrite, id, 0);
+    const rlx_type *a = type_of(self, value), *b = type_of(self, from);
+    uint32_t n = a->shape.rank, m = b->shape.rank;
+    if (n + m != 7 || (n != 3 && n != 4) || rlx_rewrite_has_extent(a) ||
+        rlx_rewrite_has_extent(b) || a->shape.dims[n - 1] != b->shape.dims[m - 1] ||
+        a->shape.dims[n - 2] != b->shape.dims[m - 2]) {
+        return value;
+    }
+    const rlx_shape *apart = n == 4 ? &a->shape : &b->shape;
+    if (self->apart.rank != 0 && !rlx_shape_equal(apart, &self->apart)) return value;
+    self->apart = *apart;
+    return from;
+}
+
+/* The product q k^T behind a value, with its scale and softcap. */
 static bool find_scores(parts *self, rlx_value_id value) {
-    rlx_node_id product = inner(self, before_factors(self, value, true), RLX_OP_MATMUL);
-    if (product == RLX_NONE || !is_plain_product(self, product)) return false;
+    rlx_node_id product = RLX_NONE;
+    while (product == RLX_NONE) {
+        rlx_value_id before = before_reshape(self, before_factors(self, value, true));
+        rlx_node_id cap = inner(self, before, RLX_OP_TANH);
+        product = inner(self, before, RLX_OP_MATMUL);
+        if (cap != RLX_NONE && self->softcap == 0 && self->scale > 0) {
+            self->softcap = self->scale;
+            self->scale = 1;
+            before = rlx_rewrite_input(self->rewrite, cap, 0);
+        }
+        if (before == value && product == RLX_NONE) return false;
+        value = before;
+    }
+    if (!is_plain_product(self, product)) return false;
     const rlx_matmul_attrs *attrs = rlx_rewrite_attrs(self->rewrite, product);
     if (attrs->alpha != 0) self->scale *= attrs->alpha;
     self->k_is_transposed = !attrs->transpose_b;
     self->q = before_factors(self, rlx_rewrite_input(self->rewrite, product, 0), false);
     self->k = before_factors(self, rlx_rewrite_input(self->rewrite, product, 1), false);
+    if (self->softcap != 0) self->scale *= self->softcap;
     return self->scale != 0 && isfinite(self->scale);
 }
 
 /* Whether a constant condition leaves something to see in every row. */
-static bool sees_something(const parts *self) {
-    const rlx_value *info = &self->rewrite->graph->values.items[self->condition];
+static bool sees_something(const parts *self, const mask *choice) {
+    const rlx_value *info = &self->rewrite->graph->values.items[choice->value];
     const rlx_shape *shape = &info->type.shape;
     uint64_t elements = 0;
     if (info->kind != RLX_VALUE_CONSTANT || info->data == NULL || shape->rank == 0 ||
@@ -92,11 +133,29 @@ static bool sees_something(const parts *self) {
     uint64_t columns = (uint64_t)shape->dims[shape->rank - 1];
     for (uint64_t row = 0; row < elements; row += columns) {
         uint64_t i = 0;
-        while (i < columns && (((const uint8_t *)info->data)[row + i] != 0) == self->is_hidden)
+        while (i < columns && (((const uint8_t *)info->data)[row + i] != 0) == choice->is_hidden)
             i++;
         if (i == columns) return false;
     }
     return true;
+}
+
+static bool find_masked_scores(parts *self, rlx_value_id value);
+
+/* Scores behind `scores`, of the type of `value`, with one more mask; else all stays as it was. */
+static bool find_behind(parts *self, rlx_value_id value, rlx_value_id scores, const mask *more) {
+    const parts before = *self;
+    uint32_t rank = type_of(self, value)->shape.rank;
+    if (self->mask_count == MOST_MASKS ||
+        !rlx_rewrite_same_type(self->rewrite, type_of(self, scores), type_of(self, value)) ||
+        (self->mask_count != 0 && rank != self->mask_rank)) {
+        return false;
+    }
+    self->masks[self->mask_count++] = *more;
+    self->mask_rank = rank;
+    if (find_masked_scores(self, scores)) return true;
+    *self = before;
+    return false;
 }
 
 /* Scores that a condition replaces by a number so low that it counts as nothing. In a row that is
@@ -104,49 +163,60 @@ static bool sees_something(const parts *self) {
  */
 static bool find_chosen_scores(parts *self, rlx_node_id where, rlx_value_id value) {
     for (uint32_t i = 1; i < 3; i++) {
-        rlx_value_id scores = rlx_rewrite_input(self->rewrite, where, i);
+        mask choice = {rlx_rewrite_input(self->rewrite, where, 0), true, i == 2, 0};
         rlx_value_id low = rlx_rewrite_input(self->rewrite, where, 3 - i);
-        self->scale = 1;
-        if (!rlx_rewrite_scalar(self->rewrite, low, &self->low) ||
-            !rlx_rewrite_same_type(self->rewrite, type_of(self, scores), type_of(self, value)) ||
-            !find_scores(self, scores)) {
-            continue;
+        if (rlx_rewrite_scalar(self->rewrite, low, &choice.low) &&
+            (choice.low <= -1e9 ||
+             (choice.low <= -1e4 && self->mask_count == 0 && sees_something(self, &choice))) &&
+            find_behind(self, value, rlx_rewrite_input(self->rewrite, where, i), &choice)) {
+            return true;
         }
-        self->condition = rlx_rewrite_input(self->rewrite, where, 0);
-        self->is_hidden = i == 2;
-        return self->low <= -1e9 || (self->low <= -1e4 && sees_something(self));
     }
     return false;
 }
 
 /* Scores, or scores + mask where the mask does not make them larger. */
 static bool find_masked_scores(parts *self, rlx_value_id value) {
-    value = before_casts(self, value);
+    value = before_reshape(self, before_casts(self, value));
     rlx_node_id where = inner(self, value, RLX_OP_WHERE);
     if (where != RLX_NONE) return find_chosen_scores(self, where, value);
     rlx_node_id sum = inner(self, value, RLX_OP_ADD);
     if (sum == RLX_NONE) return find_scores(self, value);
     for (uint32_t i = 0; i < 2; i++) {
-        rlx_value_id scores = rlx_rewrite_input(self->rewrite, sum, i);
-        self->scale = 1;
-        if (!rlx_rewrite_same_type(self->rewrite, type_of(self, scores), type_of(self, value)) ||
-            !find_scores(self, scores)) {
-            continue;
-        }
-        self->mask = rlx_rewrite_input(self->rewrite, sum, 1 - i);
-        return true;
+        const mask added = {.value = rlx_rewrite_input(self->rewrite, sum, 1 - i)};
+        if (find_behind(self, value, rlx_rewrite_input(self->rewrite, sum, i), &added)) return true;
     }
     return false;
 }
 
+/* p of where(isnan(p), 0, p): rows that see nothing, which attention makes zero as well. */
+static rlx_value_id before_zeros(const parts *self, rlx_value_id value, uint32_t *out_uses) {
+    rlx_node_id where = inner(self, value, RLX_OP_WHERE);
+    double zero = 1;
+    *out_uses = 1;
+    if (where == RLX_NONE) return value;
+    rlx_value_id p = rlx_rewrite_input(self->rewrite, where, 2);
+    rlx_node_id test = inner(self, rlx_rewrite_input(self->rewrite, where, 0), RLX_OP_IS_NAN);
+    if (test == RLX_NONE || rlx_rewrite_input(self->rewrite, test, 0) != p ||
+        !rlx_rewrite_scalar(self->rewrite, rlx_rewrite_input(self->rewrite, where, 1), &zero) ||
+        zero != 0) {
+        return value;
+    }
+    *out_uses = 2;
+    return p;
+}
+
 static bool find_softmax(parts *self, rlx_value_id value) {
-    rlx_node_id softmax = inner(self, before_casts(self, value), RLX_OP_SOFTMAX);
-    uint32_t axis;
-    if (softmax == RLX_NONE) return false;
-    const rlx_axis_attrs *attrs = rlx_rewrite_attrs(self->rewrite, softmax);
-    if (rlx_infer_axis(attrs->axis, self->rank, &axis) != RLX_OK || axis + 1 != self->rank) {
+    uint32_t axis, uses;
+    value = before_zeros(self, before_reshape(self, before_casts(self, value)), &uses);
+    rlx_node_id softmax = rlx_rewrite_producer(self->rewrite, value, RLX_OP_SOFTMAX);
+    if (softmax == RLX_NONE || rlx_rewrite_fact(self->rewrite, value)->uses != uses ||
+        !rlx_rewrite_may_move(self->rewrite, softmax, self->root)) {
         return false;
     }
+    const rlx_axis_attrs *attrs = rlx_rewrite_attrs(self->rewrite, softmax);
+    uint32_t rank = type_of(self, value)->shape.rank;
+    if (rlx_infer_axis(attrs->axis, rank, &axis) != RLX_OK || axis + 1 != rank) return false;
     return find_masked_scores(self, rlx_rewrite_input(self->rewrite, softmax, 0));
 }
 
@@ -236,6 +306,24 @@ static bool operand_fits(const parts *self, rlx_value_id value) {
            (type->dtype == RLX_DTYPE_F64) == (type_of(self, self->q)->dtype == RLX_DTYPE_F64);
 }
 
+/* Masks that are added are floats of one dtype; they came in where the heads are seen. */
+static bool masks_fit(const parts *self) {
+    rlx_value_id first = RLX_NONE;
+    for (uint32_t i = 0; i < self->mask_count; i++) {
+        const rlx_type *type = type_of(self, self->masks[i].value);
+        if (self->masks[i].is_choice) {
+            if (rlx_rewrite_has_extent(type)) return false;
+            continue;
+        }
+        if (first == RLX_NONE) first = self->masks[i].value;
+        if (!operand_fits(self, self->masks[i].value) ||
+            type->dtype != type_of(self, first)->dtype) {
+            return false;
+        }
+    }
+    return self->mask_count == 0 || self->mask_rank == (self->apart.rank != 0 ? 4 : self->rank);
+}
+
 static bool operands_fit(const parts *self) {
     const rlx_value_id values[3] = {self->q, self->k, self->v};
     const rlx_type *out = type_of(self, rlx_rewrite_output(self->rewrite, self->root));
@@ -243,9 +331,6 @@ static bool operands_fit(const parts *self) {
         if (type_of(self, values[i])->shape.rank != self->rank) return false;
         if (!operand_fits(self, values[i])) return false;
     }
-    if (self->mask != RLX_NONE && !operand_fits(self, self->mask)) return false;
-    if (self->condition != RLX_NONE && rlx_rewrite_has_extent(type_of(self, self->condition)))
-        return false;
     return out->dtype == type_of(self, self->q)->dtype && heads_fit(self);
 }
 
@@ -259,37 +344,59 @@ static bool match(parts *self) {
     self->v = rlx_rewrite_input(self->rewrite, self->root, 1);
     self->v_is_transposed = attrs->transpose_b;
     return find_softmax(self, rlx_rewrite_input(self->rewrite, self->root, 0)) &&
-           operands_fit(self);
+           operands_fit(self) && masks_fit(self);
 }
 
-/* Rank 2 and 3 to 4: [S][D] to [1][1][S][D], [B][S][D] to [B][1][S][D]. */
-static rlx_status widen(parts *self, rlx_value_id *value) {
+/* Rank 2 and 3 to 4: [S][D] to [1][1][S][D], [B][S][D] to [B][1][S][D], or with heads apart. */
+static rlx_status widen(parts *self, rlx_value_id *value, bool is_mask) {
     if (*value == RLX_NONE) return RLX_OK;
     rlx_shape shape = type_of(self, *value)->shape;
-    if (shape.rank < 2 || shape.rank < self->rank || self->rank == 4) return RLX_OK;
+    if (shape.rank < 2 || shape.rank < self->rank || self->rank == 4 ||
+        (is_mask && self->apart.rank != 0)) {
+        return RLX_OK;
+    }
     int64_t dims[4] = {shape.rank == 3 ? shape.dims[0] : 1, 1, shape.dims[shape.rank - 2],
                        shape.dims[shape.rank - 1]};
+    if (self->apart.rank != 0) memcpy(dims, self->apart.dims, 2 * sizeof *dims);
     return rlx_rewrite_reshaped(self->rewrite, self->root, *value, dims, 4, value);
 }
 
 /* The mask to add where a condition chose. */
-static rlx_status make_mask(parts *self) {
-    rlx_dtype dtype =
-        type_of(self, self->q)->dtype == RLX_DTYPE_F64 ? RLX_DTYPE_F64 : RLX_DTYPE_F32;
-    rlx_value_id inputs[3] = {self->condition};
-    RLX_TRY(rlx_rewrite_constant(self->rewrite, dtype, 0, &inputs[self->is_hidden ? 2 : 1]));
-    RLX_TRY(
-        rlx_rewrite_constant(self->rewrite, dtype, self->low, &inputs[self->is_hidden ? 1 : 2]));
-    return rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_WHERE, NULL, inputs, 3,
-                              &self->mask);
+static rlx_status make_mask(parts *self, const mask *choice, rlx_dtype dtype,
+                            rlx_value_id *out_mask) {
+    rlx_value_id inputs[3] = {choice->value};
+    RLX_TRY(rlx_rewrite_constant(self->rewrite, dtype, 0, &inputs[choice->is_hidden ? 2 : 1]));
+    RLX_TRY(rlx_rewrite_constant(self->rewrite, dtype, choice->low,
+                                 &inputs[choice->is_hidden ? 1 : 2]));
+    return rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_WHERE, NULL, inputs, 3, out_mask);
+}
+
+/* The sum of all masks; RLX_NONE without any. */
+static rlx_status sum_masks(parts *self, rlx_value_id *out_sum) {
+    bool is_wide = type_of(self, self->q)->dtype == RLX_DTYPE_F64;
+    rlx_dtype dtype = is_wide ? RLX_DTYPE_F64 : RLX_DTYPE_F32;
+    *out_sum = RLX_NONE;
+    for (uint32_t i = 0; i < self->mask_count; i++) {
+        if (!self->masks[i].is_choice) dtype = type_of(self, self->masks[i].value)->dtype;
+    }
+    for (uint32_t i = 0; i < self->mask_count; i++) {
+        rlx_value_id both[2] = {*out_sum, self->masks[i].value};
+        if (self->masks[i].is_choice) RLX_TRY(make_mask(self, &self->masks[i], dtype, &both[1]));
+        *out_sum = both[1];
+        if (both[0] != RLX_NONE)
+            RLX_TRY(
+                rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_ADD, NULL, both, 2, out_sum));
+    }
+    return RLX_OK;
 }
 
 static rlx_status replace(parts *self) {
     rlx_rewrite *rewrite = self->rewrite;
-    rlx_attention_attrs attrs = {.scale = self->scale};
+    rlx_attention_attrs attrs = {.scale = self->scale, .softcap = self->softcap};
+    rlx_value_id sum;
     const rlx_shape shape = type_of(self, rlx_rewrite_output(rewrite, self->root))->shape;
-    if (self->condition != RLX_NONE) RLX_TRY(make_mask(self));
-    uint32_t count = self->mask == RLX_NONE ? 3 : 4;
+    RLX_TRY(sum_masks(self, &sum));
+    uint32_t count = sum == RLX_NONE ? 3 : 4;
     if (self->k_is_transposed) RLX_TRY(turn(self, &self->k));
     if (self->v_is_transposed) RLX_TRY(turn(self, &self->v));
     rlx_value_id k = before_repeat(self, self->k), v = before_repeat(self, self->v);
@@ -297,9 +404,9 @@ static rlx_status replace(parts *self) {
         type_of(self, k)->shape.dims[1] == type_of(self, v)->shape.dims[1]) {
         self->k = k, self->v = v;
     }
-    rlx_value_id inputs[4] = {self->q, self->k, self->v, self->mask};
+    rlx_value_id inputs[4] = {self->q, self->k, self->v, sum};
     for (uint32_t i = 0; i < 4; i++)
-        RLX_TRY(widen(self, &inputs[i]));
+        RLX_TRY(widen(self, &inputs[i], i == 3));
     if (self->rank == 4) {
         return rlx_rewrite_node(rewrite, self->root, RLX_OP_ATTENTION, &attrs, inputs, count, NULL);
     }
@@ -312,8 +419,7 @@ static rlx_status replace(parts *self) {
 }
 
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
-    parts self = {
-        .rewrite = rewrite, .root = root, .mask = RLX_NONE, .condition = RLX_NONE, .scale = 1};
+    parts self = {.rewrite = rewrite, .root = root, .scale = 1};
     (void)user;
     if (rlx_rewrite_op(rewrite, root) != RLX_OP_MATMUL || !match(&self)) return RLX_OK;
     return replace(&self);

@@ -5,6 +5,7 @@ that of the same graph without any pass on scalar C (`rlx diff`).
 
 usage: idioms_test.py RLX [NAME..]
 """
+import math
 import os
 import subprocess
 import sys
@@ -55,6 +56,37 @@ def layer_norm_behind_casts_of_the_same_type():
     g = Graph()
     x = g.Cast(g.input("x", "f32", [2, 5, 32]), to=1)
     g.output(g.Cast(layer_norm_pieces(g, x, 32), to=1), dims=[2, 5, 32])
+    return g
+
+
+@case(layer_norm=1, steps=1)
+def layer_norm_as_tensorflow_writes_it():
+    """x r + (bias - mean r), r the scale over the deviation: the formula of its batch norm."""
+    g = Graph()
+    x = g.input("x", "f32", [2, 5, 32])
+    mean = g.ReduceMean(x, axes=[-1], keepdims=1)
+    centered = g.Sub(x, mean)
+    variance = g.ReduceMean(g.Mul(centered, centered), axes=[-1], keepdims=1)
+    r = g.Mul(g.Reciprocal(g.Sqrt(g.Add(variance, g.scalar(1e-5)))), g.weight(32))
+    g.output(g.Add(g.Mul(x, r), g.Sub(g.weight(32), g.Mul(mean, r))), dims=[2, 5, 32])
+    return g
+
+
+@case(softmax=1, steps=1)
+def softmax_in_pieces():
+    g = Graph()
+    x = g.input("x", "f32", [4, 32])
+    e = g.Exp(g.Sub(x, g.ReduceMax(x, axes=[-1], keepdims=1)))
+    g.output(g.Div(e, g.ReduceSum(e, g.ints(-1), keepdims=1)), dims=[4, 32])
+    return g
+
+
+@case(softmax=0)
+def softmax_along_two_axes_stays():
+    g = Graph()
+    x = g.input("x", "f32", [4, 32])
+    e = g.Exp(g.Sub(x, g.ReduceMax(x, axes=[0], keepdims=1)))
+    g.output(g.Div(e, g.ReduceSum(e, g.ints(-1), keepdims=1)), dims=[4, 32])
     return g
 
 
@@ -216,6 +248,89 @@ def attention_with_both_sides_scaled():
     q, k, v = (heads(g, x, 4, 16) for _ in range(3))
     root = g.scalar(0.5)
     return finish(g, g.MatMul(g.Mul(q, root), g.Mul(g.Transpose(k, perm=[0, 1, 3, 2]), root)), v)
+
+
+@case(attention=1, softmax=0)
+def attention_with_two_masks_added():
+    """T5: a bias per head from a table, and the mask of the caller."""
+    g = Graph()
+    x, mask = g.input("x", "f32", [1, 6, 64]), g.input("mask", "f32", [1, 1, 1, 6])
+    q, k, v = (heads(g, x, 4, 16) for _ in range(3))
+    scores = g.MatMul(q, g.Transpose(k, perm=[0, 1, 3, 2]))
+    return finish(g, g.Add(g.Add(scores, g.weight(1, 4, 6, 6)), mask), v)
+
+
+@case(attention=1, softmax=0)
+def attention_with_a_chosen_and_an_added_mask():
+    """GPT-2: the triangle chooses, the mask of the caller is added."""
+    g = Graph()
+    x, mask = g.input("x", "f32", [1, 6, 64]), g.input("mask", "f32", [1, 1, 1, 6])
+    q, k, v = (heads(g, x, 4, 16) for _ in range(3))
+    seen = g.const("bool", [1, 1, 6, 6], [column <= row for row in range(6) for column in range(6)])
+    scores = g.Div(g.MatMul(q, g.Transpose(k, perm=[0, 1, 3, 2])), g.scalar(4.0))
+    return finish(g, g.Add(g.Where(seen, scores, g.scalar(-3.4e38)), mask), v)
+
+
+@case(attention=0, softmax=1)
+def attention_whose_low_number_swallows_nothing_stays():
+    """In a row that both masks hide the scores still count: not the same as adding -10000."""
+    g = Graph()
+    x, mask = g.input("x", "f32", [1, 6, 64]), g.input("mask", "f32", [1, 1, 1, 6])
+    q, k, v = (heads(g, x, 4, 16) for _ in range(3))
+    seen = g.const("bool", [1, 1, 6, 6], [column <= row for row in range(6) for column in range(6)])
+    scores = g.Div(g.MatMul(q, g.Transpose(k, perm=[0, 1, 3, 2])), g.scalar(4.0))
+    return finish(g, g.Add(g.Where(seen, scores, g.scalar(-1e4)), mask), v)
+
+
+@case(attention=1, softmax=0)
+def attention_with_zeros_for_rows_that_see_nothing():
+    """Torch since 2.5: where(isnan(softmax), 0, softmax); row 2 is hidden as a whole."""
+    g = Graph()
+    x = g.input("x", "f32", [1, 6, 64])
+    hidden = g.const("f32", [1, 1, 6, 6], [-math.inf if row == 2 else 0.0 for row in range(6) for _ in range(6)])
+    q, k, v = (heads(g, x, 4, 16) for _ in range(3))
+    scores = g.Mul(g.MatMul(q, g.Transpose(k, perm=[0, 1, 3, 2])), g.scalar(0.25))
+    weights = g.Softmax(g.Add(scores, hidden), axis=-1)
+    weights = g.Where(g.IsNaN(weights), g.scalar(0.0), weights)
+    y = g.Transpose(g.MatMul(weights, v), perm=[0, 2, 1, 3])
+    g.output(g.Reshape(y, g.ints(1, 6, 64)), dims=[1, 6, 64])
+    return g
+
+
+@case(attention=1, softmax=0)
+def attention_with_heads_in_the_batch():
+    """BART, OPT, Whisper: three dims, and four for the mask alone."""
+    g = Graph()
+    x, mask = g.input("x", "f32", [2, 6, 64]), g.input("mask", "f32", [2, 1, 6, 6])
+    q, k, v = (g.Reshape(g.Transpose(g.Reshape(g.MatMul(x, g.weight(64, 64)), g.ints(2, 6, 4, 16)),
+                                     perm=[0, 2, 1, 3]), g.ints(8, 6, 16)) for _ in range(3))
+    scores = g.MatMul(g.Mul(q, g.scalar(0.25)), g.Transpose(k, perm=[0, 2, 1]))
+    scores = g.Reshape(g.Add(g.Reshape(scores, g.ints(2, 4, 6, 6)), mask), g.ints(8, 6, 6))
+    y = g.Reshape(g.MatMul(g.Softmax(scores, axis=-1), v), g.ints(2, 4, 6, 16))
+    g.output(g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), g.ints(2, 6, 64)), dims=[2, 6, 64])
+    return g
+
+
+@case(attention=1, softmax=0)
+def attention_by_einsum():
+    g = Graph()
+    x, mask = g.input("x", "f32", [2, 6, 64]), g.input("mask", "f32", [2, 1, 1, 6])
+    q, k, v = (g.Reshape(g.MatMul(x, g.weight(64, 64)), g.ints(2, 6, 4, 16)) for _ in range(3))
+    scores = g.Mul(g.Einsum(q, k, equation="bqhd,bkhd->bhqk"), g.scalar(0.25))
+    y = g.Einsum(g.Softmax(g.Add(scores, mask), axis=-1), v, equation="bhqk,bkhd->bqhd")
+    g.output(g.Reshape(y, g.ints(2, 6, 64)), dims=[2, 6, 64])
+    return g
+
+
+@case(attention=1, softmax=0)
+def attention_with_a_softcap():
+    """Gemma 2: 50 tanh(scores / 50) before the mask."""
+    g = Graph()
+    x, mask = g.input("x", "f32", [1, 6, 64]), g.input("mask", "f32", [1, 1, 6, 6])
+    q, k, v = (heads(g, x, 4, 16) for _ in range(3))
+    scores = g.Mul(g.MatMul(q, g.Transpose(k, perm=[0, 1, 3, 2])), g.scalar(0.25))
+    capped = g.Mul(g.Tanh(g.Div(scores, g.scalar(50.0))), g.scalar(50.0))
+    return finish(g, g.Add(capped, mask), v)
 
 
 @case(attention=1, softmax=0)
