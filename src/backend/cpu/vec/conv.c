@@ -14,90 +14,70 @@ enum {
     PART_BYTES = 16 * 1024, /* of the weights of a panel in one part of the depth */
     POSITIONS = 100,        /* of an item, about */
     POSITIONS_FIRST = 400,  /* where there is only one part and x is copied */
-    ITEMS = 16              /* channels are cut where there are fewer items than this */
+    MOST_POSITIONS = POSITIONS_FIRST + POSITIONS_FIRST / 4,
+    NEAR_BYTES = 128 * 1024 /* weights that stay in the second cache */
 };
 
-/* How an item is cut and walked: from dims alone. */
-typedef struct conv_cut {
+/* What a step does, from dims alone. */
+typedef struct conv_work {
     conv_view view;
+    conv_cut cut;
     const float *weights;
-    bool is_interleaved;         /* depth order of a first layer: taps, then channels */
-    bool is_staged;              /* x goes through the workspace */
-    int64_t taps, depth_blocks;  /* of the whole depth: channel blocks (1 if interleaved) */
-    int64_t part_blocks;         /* of a part */
-    int64_t panels, item_panels; /* per group */
-    int64_t rows, columns;       /* of an item's rectangle */
-    int64_t row_items, column_items, panel_items;
-    int64_t stage_rows, stage_columns; /* inputs under a rectangle */
-    int64_t stage_width;               /* values per staged position: BLOCK, or all channels */
-} conv_cut;
+    bool is_interleaved;        /* depth order of a first layer: taps, then channels */
+    bool is_staged;             /* x goes through the workspace */
+    int64_t taps, depth_blocks; /* of the whole depth: channel blocks (1 if interleaved) */
+    int64_t part_blocks;        /* of a part */
+    int64_t stage_width;        /* values per staged position: BLOCK, or all channels */
+} conv_work;
 
-/* A rectangle of about `most` positions: whole rows, or a part of one. */
-static void cut_rectangle(conv_cut *cut, int64_t most) {
-    int64_t height = cut->view.h.out, width = cut->view.w.out;
-    cut->rows = conv_least(height, most / width > 1 ? most / width : 1);
-    cut->row_items = conv_divide_up(height, cut->rows);
-    cut->rows = conv_divide_up(height, cut->row_items);
-    cut->column_items = conv_divide_up(width, most + most / 4);
-    cut->columns = conv_divide_up(width, cut->column_items);
-}
-
-static void cut_panels(conv_cut *cut) {
-    int64_t others = cut->view.batch * cut->view.groups * cut->row_items * cut->column_items;
-    cut->panels = conv_divide_up(cut->view.out_channels, PANEL);
-    cut->panel_items = conv_least(cut->panels, conv_divide_up(ITEMS, others > 0 ? others : 1));
-    cut->item_panels = conv_divide_up(cut->panels, cut->panel_items);
-    cut->panel_items = conv_divide_up(cut->panels, cut->item_panels);
-}
-
-static void cut_depth(conv_cut *cut) {
-    int64_t width = cut->is_interleaved ? cut->view.in_channels : BLOCK;
-    int64_t block_bytes = cut->taps * width * PANEL * (int64_t)sizeof(float);
+static void cut_depth(conv_work *work) {
+    int64_t width = work->is_interleaved ? work->view.in_channels : BLOCK;
+    int64_t block_bytes = work->taps * width * PANEL * (int64_t)sizeof(float);
     int64_t most = PART_BYTES / block_bytes > 1 ? PART_BYTES / block_bytes : 1;
-    cut->stage_width = width;
-    cut->depth_blocks = cut->is_interleaved ? 1 : conv_divide_up(cut->view.in_channels, BLOCK);
-    int64_t parts = conv_divide_up(cut->depth_blocks, most);
-    cut->part_blocks = conv_divide_up(cut->depth_blocks, parts);
+    work->stage_width = width;
+    work->depth_blocks = work->is_interleaved ? 1 : conv_divide_up(work->view.in_channels, BLOCK);
+    int64_t parts = conv_divide_up(work->depth_blocks, most);
+    work->part_blocks = conv_divide_up(work->depth_blocks, parts);
 }
 
-static conv_cut make_cut(const rlx_kernel_args *args) {
-    conv_cut cut = {.view = conv_view_of(args), .weights = args->in[1].data};
-    conv_view *view = &cut.view;
-    cut.is_interleaved = args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32);
-    cut.is_staged = !view->is_blocked || conv_is_padded(&view->h) || conv_is_padded(&view->w);
+static conv_work work_of(const rlx_kernel_args *args) {
+    conv_work work = {.view = conv_view_of(args), .weights = args->in[1].data};
+    conv_view *view = &work.view;
+    work.is_interleaved =
+        args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32);
+    work.is_staged = !view->is_blocked || conv_is_padded(&view->h) || conv_is_padded(&view->w);
     if (view->is_blocked) conv_join_rows(view);
-    cut.taps = view->h.kernel * view->w.kernel;
-    cut_depth(&cut);
-    cut_rectangle(&cut, cut.is_staged && cut.part_blocks == cut.depth_blocks ? POSITIONS_FIRST
-                                                                             : POSITIONS);
-    cut_panels(&cut);
-    cut.stage_rows = conv_reach(&view->h, cut.rows);
-    cut.stage_columns = conv_reach(&view->w, cut.columns);
-    return cut;
+    work.taps = view->h.kernel * view->w.kernel;
+    cut_depth(&work);
+    bool is_copied_once = work.is_staged && work.part_blocks == work.depth_blocks;
+    work.cut = conv_cut_of(view, is_copied_once ? POSITIONS_FIRST : POSITIONS);
+    return work;
 }
 
-/* A rectangle of outputs and the inputs under it. */
-typedef struct conv_place {
-    int64_t n, group, panel, panel_end;
-    int64_t row, rows, column, columns;
+/* A place under way: the part of the depth at hand, and where its positions are. */
+typedef struct conv_part_at {
+    conv_place place;
     const float *x; /* first input of the rectangle, of the part's first block */
     int64_t x_block, x_row, x_column;
     int64_t block, blocks; /* the part of the depth */
-    const float *next;     /* weights that will be wanted next; NULL: not known */
-} conv_place;
+    bool fetches;          /* weights that are wanted next are far away */
+    const float *next;     /* these; NULL: not known */
+    /* Per position: from x, y and the residual at the rectangle's first one. */
+    int64_t x_at[MOST_POSITIONS], y_at[MOST_POSITIONS], residual_at[MOST_POSITIONS];
+} conv_part_at;
 
 /* Copies `count` columns from `column` on of one row of inputs; zeros outside. */
-static void stage_row(const conv_cut *cut, const float *from, int64_t column, int64_t channels,
+static void stage_row(const conv_work *work, const float *from, int64_t column, int64_t channels,
                       float *to) {
-    const conv_image *x = &cut->view.x;
-    int64_t width = cut->stage_width, in = cut->view.w.in, count = cut->stage_columns;
+    const conv_image *x = &work->view.x;
+    int64_t width = work->stage_width, in = work->view.w.in, count = work->cut.stage_columns;
     int64_t first = column < 0 ? conv_least(-column, count) : 0;
     int64_t end = in - column < count ? (in - column > first ? in - column : first) : count;
     memset(to, 0, (size_t)(first * width) * sizeof *to);
     memset(to + end * width, 0, (size_t)((count - end) * width) * sizeof *to);
     from += (column + first) * x->column;
     to += first * width;
-    if (cut->view.is_blocked) {
+    if (work->view.is_blocked) {
         if (x->column == BLOCK) {
             memcpy(to, from, (size_t)((end - first) * BLOCK) * sizeof *to);
             return;
@@ -112,29 +92,34 @@ static void stage_row(const conv_cut *cut, const float *from, int64_t column, in
     }
 }
 
+/* Where staged inputs are, or those that stay where they are. */
+static void set_strides(const conv_work *work, conv_part_at *at) {
+    const conv_image *x = &work->view.x;
+    at->x_column = work->is_staged ? work->stage_width : x->column;
+    at->x_row = work->is_staged ? work->cut.stage_columns * work->stage_width : x->row;
+    at->x_block = work->is_staged ? work->cut.stage_rows * at->x_row : x->block;
+}
+
 /* The inputs under the rectangle, [blocks][stage rows][stage columns][stage width]. */
-static void stage(const conv_cut *cut, conv_place *at, float *to) {
-    const conv_view *view = &cut->view;
-    int64_t row_elements = cut->stage_columns * cut->stage_width;
-    int64_t rows = conv_reach(&view->h, at->rows);
-    int64_t top = at->row * view->h.stride - view->h.begin;
-    int64_t left = at->column * view->w.stride - view->w.begin;
+static void stage(const conv_work *work, conv_part_at *at, float *to) {
+    const conv_view *view = &work->view;
+    const conv_place *place = &at->place;
+    int64_t rows = conv_reach(&view->h, place->rows);
+    int64_t top = place->row * view->h.stride - view->h.begin;
+    int64_t left = place->column * view->w.stride - view->w.begin;
     at->x = to;
-    at->x_block = cut->stage_rows * row_elements;
-    at->x_row = row_elements;
-    at->x_column = cut->stage_width;
     for (int64_t b = 0; b < at->blocks; b++) {
         int64_t channel = (at->block + b) * BLOCK;
-        const float *from = view->x.data + at->n * view->x.n;
+        const float *from = view->x.data + place->n * view->x.n;
         from += view->is_blocked
-                    ? (at->group * view->in_channels / BLOCK + at->block + b) * view->x.block
-                    : (at->group * view->in_channels + channel) * view->x.block;
+                    ? (place->group * view->in_channels / BLOCK + at->block + b) * view->x.block
+                    : (place->group * view->in_channels + channel) * view->x.block;
         for (int64_t r = 0; r < rows; r++) {
-            float *row = to + b * at->x_block + r * row_elements;
+            float *row = to + b * at->x_block + r * at->x_row;
             if (top + r < 0 || top + r >= view->h.in) {
-                memset(row, 0, (size_t)row_elements * sizeof *row);
+                memset(row, 0, (size_t)at->x_row * sizeof *row);
             } else {
-                stage_row(cut, from + (top + r) * view->x.row, left, view->in_channels - channel,
+                stage_row(work, from + (top + r) * view->x.row, left, view->in_channels - channel,
                           row);
             }
         }
@@ -142,26 +127,38 @@ static void stage(const conv_cut *cut, conv_place *at, float *to) {
 }
 
 /* The inputs where they are. */
-static void aim(const conv_cut *cut, conv_place *at) {
-    const conv_view *view = &cut->view;
-    at->x = view->x.data + at->n * view->x.n +
-            (at->group * view->in_channels / BLOCK + at->block) * view->x.block +
-            at->row * view->h.stride * view->x.row + at->column * view->w.stride * view->x.column;
-    at->x_block = view->x.block;
-    at->x_row = view->x.row;
-    at->x_column = view->x.column;
+static void aim(const conv_work *work, conv_part_at *at) {
+    const conv_view *view = &work->view;
+    const conv_place *place = &at->place;
+    at->x = view->x.data + place->n * view->x.n +
+            (place->group * view->in_channels / BLOCK + at->block) * view->x.block +
+            place->row * view->h.stride * view->x.row +
+            place->column * view->w.stride * view->x.column;
 }
 
-static conv_depth depth_of(const conv_cut *cut, const conv_place *at) {
-    const conv_view *view = &cut->view;
-    bool is_run = view->w.dilation == 1 && at->x_column == cut->stage_width;
+/* The positions of a place, once for all its panels and parts of the depth. */
+static void aim_positions(const conv_work *work, conv_part_at *at) {
+    const conv_view *view = &work->view;
+    int64_t x_row = view->h.stride * at->x_row, x_column = view->w.stride * at->x_column, p = 0;
+    for (int64_t row = 0; row < at->place.rows; row++) {
+        for (int64_t column = 0; column < at->place.columns; column++, p++) {
+            at->x_at[p] = row * x_row + column * x_column;
+            at->y_at[p] = row * view->y.row + column * view->y.column;
+            at->residual_at[p] = row * view->residual.row + column * view->residual.column;
+        }
+    }
+}
+
+static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
+    const conv_view *view = &work->view;
+    bool is_run = view->w.dilation == 1 && at->x_column == work->stage_width;
     return (conv_depth){.blocks = at->blocks,
                         .block_stride = at->x_block,
                         .rows = view->h.kernel,
                         .row_stride = view->h.dilation * at->x_row,
                         .taps = is_run ? 1 : view->w.kernel,
                         .tap_stride = view->w.dilation * at->x_column,
-                        .run = is_run ? view->w.kernel * cut->stage_width : cut->stage_width};
+                        .run = is_run ? view->w.kernel * work->stage_width : work->stage_width};
 }
 
 /* clang-format off */
@@ -195,142 +192,150 @@ enum { NARROW_PIXELS = sizeof narrow_tiles / sizeof *narrow_tiles };
 #undef NAME
 #undef NARROW_NAME
 
-/* Fills a tile with positions [p, p + count) of the rectangle. */
-static void aim_tile(const conv_cut *cut, const conv_place *at, int64_t p, int64_t count, float *y,
-                     const float *start, const conv_image *start_image, conv_tile *tile) {
-    const conv_view *view = &cut->view;
-    int64_t row = p / at->columns, column = p % at->columns;
-    for (int64_t i = 0; i < count; i++) {
-        tile->x[i] =
-            at->x + row * view->h.stride * at->x_row + column * view->w.stride * at->x_column;
-        tile->y[i] = y + row * view->y.row + column * view->y.column;
-        tile->start[i] =
-            start == NULL ? NULL : start + row * start_image->row + column * start_image->column;
-        if (++column == at->columns) column = 0, row++;
-    }
-}
-
-static const float *panel_bias(const conv_view *view, const conv_place *at, int64_t channel,
+static const float *panel_bias(const conv_work *work, const conv_part_at *at, int64_t panel,
                                float *values) {
+    const conv_view *view = &work->view;
+    int64_t channel = panel * PANEL, first = at->place.group * view->out_channels;
     if (view->bias == NULL || at->block != 0) return NULL;
     for (int64_t i = 0; i < PANEL; i++) {
-        values[i] =
-            channel + i < view->out_channels
-                ? view->bias[(at->group * view->out_channels + channel + i) * view->bias_stride]
-                : 0.0f;
+        values[i] = channel + i < view->out_channels
+                        ? view->bias[(first + channel + i) * view->bias_stride]
+                        : 0.0f;
     }
     return values;
 }
 
-static const float *weights_of(const conv_cut *cut, const conv_place *at, int64_t panel,
+static const float *weights_of(const conv_work *work, const conv_part_at *at, int64_t panel,
                                int64_t block) {
-    return cut->weights + ((at->group * cut->panels + panel) * cut->depth_blocks + block) *
-                              cut->taps * cut->stage_width * PANEL;
+    int64_t before = at->place.group * work->cut.panels + panel;
+    return work->weights +
+           (before * work->depth_blocks + block) * work->taps * work->stage_width * PANEL;
 }
 
-/* Piece `index` of `count` of the next weights: they come while these are worked on. */
-static void fetch_next(const conv_cut *cut, const conv_place *at, int64_t index, int64_t count) {
-    int64_t floats = cut->part_blocks * cut->taps * cut->stage_width * PANEL;
-    int64_t first = floats * index / count, end = floats * (index + 1) / count;
-    if (at->next == NULL) return;
-    for (int64_t i = first; i < end; i += 16)
-        __builtin_prefetch(at->next + i, 0, 2);
+/* The next weights come a piece per tile, while these are worked on. */
+static void fetch(const float *from, int64_t floats) {
+    for (int64_t i = 0; i < floats; i += 16)
+        __builtin_prefetch(from + i, 0, 2);
 }
 
-/* One panel, one part of the depth, all positions of the rectangle in tiles of nearly equal size.
- */
-static void run_panel(const conv_cut *cut, const conv_place *at, const conv_depth *depth,
+/* Where the outputs of a panel are in y or the residual. */
+static int64_t panel_offset(const conv_work *work, const conv_part_at *at, int64_t panel,
+                            const conv_image *image) {
+    const conv_place *place = &at->place;
+    int64_t block = (place->group * work->view.out_channels + panel * PANEL) / BLOCK;
+    return place->n * image->n + block * image->block + place->row * image->row +
+           place->column * image->column;
+}
+
+/* Relu and clip are bounds. */
+static void set_activation(const rlx_activation *activation, conv_tile *tile) {
+    bool is_clip = activation->op == RLX_OP_CLIP;
+    tile->is_bounded = is_clip || activation->op == RLX_OP_RELU;
+    tile->low = vf_set(is_clip ? (float)activation->alpha : 0.0f);
+    tile->high = vf_set(is_clip ? (float)activation->beta : VEC_INFINITY);
+    if (!tile->is_bounded && activation->op != RLX_OP_NONE) tile->activation = activation;
+}
+
+/* What all tiles of a panel have in common. */
+static conv_tile tile_of(const conv_work *work, const conv_part_at *at, int64_t panel,
+                         float *bias) {
+    const conv_view *view = &work->view;
+    bool is_first = at->block == 0;
+    const conv_image *start = is_first ? &view->residual : &view->y;
+    conv_tile tile = {.x = at->x,
+                      .y = view->y.data + panel_offset(work, at, panel, &view->y),
+                      .x_at = at->x_at,
+                      .y_at = at->y_at,
+                      .start_at = is_first ? at->residual_at : at->y_at,
+                      .y_block = view->y.block,
+                      .start_block = start->block,
+                      .w = weights_of(work, at, panel, at->block),
+                      .bias = panel_bias(work, at, panel, bias)};
+    if (start->data != NULL) tile.start = start->data + panel_offset(work, at, panel, start);
+    if (at->block + at->blocks == work->depth_blocks) set_activation(&view->activation, &tile);
+    return tile;
+}
+
+/* One panel, one part of the depth, all positions of the rectangle in tiles of nearly equal size:
+ * the first ones are one position larger. */
+static void run_panel(const conv_work *work, const conv_part_at *at, const conv_depth *depth,
                       int64_t panel) {
-    const conv_view *view = &cut->view;
     float bias[PANEL];
-    int64_t channel = panel * PANEL, block = (at->group * view->out_channels + channel) / BLOCK;
-    bool is_narrow = view->out_channels - channel <= BLOCK;
-    const conv_image *start_image = at->block == 0 ? &view->residual : &view->y;
-    int64_t y_at = at->n * view->y.n + block * view->y.block + at->row * view->y.row +
-                   at->column * view->y.column;
-    const float *start = start_image->data;
-    conv_tile tile = {.y_block = view->y.block, .start_block = start_image->block};
-    if (start != NULL) {
-        start += at->n * start_image->n + block * start_image->block + at->row * start_image->row +
-                 at->column * start_image->column;
-    }
-    tile.w = weights_of(cut, at, panel, at->block);
-    tile.bias = panel_bias(view, at, channel, bias);
-    tile.activation = at->block + at->blocks == cut->depth_blocks ? &view->activation : NULL;
-    int64_t positions = at->rows * at->columns,
-            count = conv_divide_up(positions, is_narrow ? NARROW_PIXELS : PIXELS);
-    for (int64_t i = 0, p = 0; i < count; i++) {
-        int64_t size = conv_divide_up(positions - p, count - i);
-        fetch_next(cut, at, i, count);
-        aim_tile(cut, at, p, size, view->y.data + y_at, start, start_image, &tile);
-        tile_fn run_tile = is_narrow ? narrow_tiles[size - 1] : tiles[size - 1];
-        run_tile(depth, &tile);
-        p += size;
+    conv_tile tile = tile_of(work, at, panel, bias);
+    bool is_narrow = work->view.out_channels - panel * PANEL <= BLOCK;
+    const tile_fn *fns = is_narrow ? narrow_tiles : tiles;
+    int64_t positions = at->place.rows * at->place.columns,
+            count = conv_divide_up(positions, is_narrow ? NARROW_PIXELS : PIXELS),
+            size = positions / count, larger = positions % count;
+    int64_t piece =
+        conv_divide_up(work->part_blocks * work->taps * work->stage_width * PANEL, count * 16) * 16;
+    const float *next = at->next;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t now = size + (i < larger);
+        if (next != NULL) fetch(next, piece), next += piece;
+        fns[now - 1](depth, &tile);
+        tile.x_at += now, tile.y_at += now, tile.start_at += now;
     }
 }
 
-/* What this item reads after the weights of `panel` in its part of the depth. */
-static const float *next_weights(const conv_cut *cut, const conv_place *at, int64_t panel) {
-    if (panel + 1 < at->panel_end) return weights_of(cut, at, panel + 1, at->block);
-    if (at->block + at->blocks < cut->depth_blocks) {
-        return weights_of(cut, at, at->panel, at->block + at->blocks);
+/* What this place reads after the weights of `panel` in its part of the depth. */
+static const float *next_weights(const conv_work *work, const conv_part_at *at, int64_t panel) {
+    if (!at->fetches) return NULL;
+    if (panel + 1 < at->place.panel_end) return weights_of(work, at, panel + 1, at->block);
+    if (at->block + at->blocks < work->depth_blocks) {
+        return weights_of(work, at, at->place.panel, at->block + at->blocks);
     }
     return NULL;
 }
 
-static conv_place place_of(const conv_cut *cut, int64_t item) {
-    const conv_view *view = &cut->view;
-    conv_place at = {0};
-    at.panel = item % cut->panel_items * cut->item_panels;
-    at.panel_end = conv_least(at.panel + cut->item_panels, cut->panels);
-    item /= cut->panel_items;
-    at.column = item % cut->column_items * cut->columns;
-    at.columns = conv_least(cut->columns, view->w.out - at.column);
-    item /= cut->column_items;
-    at.row = item % cut->row_items * cut->rows;
-    at.rows = conv_least(cut->rows, view->h.out - at.row);
-    item /= cut->row_items;
-    at.group = item % view->groups;
-    at.n = item / view->groups;
-    return at;
-}
-
-static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    conv_cut cut = make_cut(args);
-    for (int64_t item = begin; item < end; item++) {
-        conv_place at = place_of(&cut, item);
-        for (; at.block < cut.depth_blocks; at.block += at.blocks) {
-            at.blocks = conv_least(cut.part_blocks, cut.depth_blocks - at.block);
-            if (cut.is_staged) {
-                stage(&cut, &at, args->workspace);
-            } else {
-                aim(&cut, &at);
-            }
-            conv_depth depth = depth_of(&cut, &at);
-            for (int64_t panel = at.panel; panel < at.panel_end; panel++) {
-                at.next = next_weights(&cut, &at, panel);
-                run_panel(&cut, &at, &depth, panel);
-            }
+static void run_place(const conv_work *work, conv_part_at *at, float *workspace) {
+    aim_positions(work, at);
+    for (at->block = 0; at->block < work->depth_blocks; at->block += at->blocks) {
+        at->blocks = conv_least(work->part_blocks, work->depth_blocks - at->block);
+        if (work->is_staged) {
+            stage(work, at, workspace);
+        } else {
+            aim(work, at);
+        }
+        conv_depth depth = depth_of(work, at);
+        for (int64_t panel = at->place.panel; panel < at->place.panel_end; panel++) {
+            at->next = next_weights(work, at, panel);
+            run_panel(work, at, &depth, panel);
         }
     }
 }
 
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    conv_work work = work_of(args);
+    int64_t panel_bytes =
+        work.depth_blocks * work.taps * work.stage_width * PANEL * (int64_t)sizeof(float);
+    conv_part_at at;
+    set_strides(&work, &at);
+    for (int64_t item = begin; item < end;) {
+        at.fetches = item == begin;
+        at.place = conv_next_place(&work.view, &work.cut, &item, end);
+        if ((at.place.panel_end - at.place.panel) * panel_bytes > NEAR_BYTES) at.fetches = true;
+        run_place(&work, &at, args->workspace);
+    }
+}
+
 static int64_t items(const rlx_kernel_args *args) {
-    conv_cut cut = make_cut(args);
-    return cut.view.batch * cut.view.groups * cut.row_items * cut.column_items * cut.panel_items;
+    conv_work work = work_of(args);
+    return conv_items(&work.view, &work.cut);
 }
 
 /* In steps of a vector. */
 static int64_t item_cost(const rlx_kernel_args *args) {
-    conv_cut cut = make_cut(args);
-    int64_t steps = cut.rows * cut.columns * cut.item_panels * PANEL_VECTORS;
-    return rlx_ref_cost(steps, cut.taps * cut.view.in_channels);
+    conv_work work = work_of(args);
+    int64_t steps = work.cut.rows * work.cut.columns * work.cut.item_panels * PANEL_VECTORS;
+    return rlx_ref_cost(steps, work.taps * work.view.in_channels);
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
-    conv_cut cut = make_cut(args);
-    if (!cut.is_staged) return 0;
-    return (uint64_t)(cut.part_blocks * cut.stage_rows * cut.stage_columns * cut.stage_width) *
+    conv_work work = work_of(args);
+    if (!work.is_staged) return 0;
+    return (uint64_t)(work.part_blocks * work.cut.stage_rows * work.cut.stage_columns *
+                      work.stage_width) *
            sizeof(float);
 }
 

@@ -11,69 +11,33 @@
 
 enum {
     PART_BYTES = 16 * 1024, /* of the weights of a panel in one part of the depth */
-    POSITIONS = 120,        /* of an item, about */
-    ITEMS = 16              /* channels are cut where there are fewer items than this */
+    POSITIONS = 120         /* of an item, about */
 };
 
-/* How items are cut: from dims alone. */
-typedef struct int8_cut {
+/* What a step does, from dims alone. */
+typedef struct int8_work {
     int8_conv conv;
+    conv_cut cut;
     const int16_t *weights;
     bool is_first;               /* few channels: depth is taps, then channels */
     int64_t taps, width;         /* 16-bit values per staged position: BLOCK, or all channels */
     int64_t blocks, part_blocks; /* of the depth */
-    int64_t panels, item_panels, panel_items; /* per group */
-    int64_t rows, columns, row_items, column_items;
-    int64_t stage_rows, stage_columns;
-} int8_cut;
+} int8_work;
 
-static int8_cut make_cut(const rlx_kernel_args *args) {
-    int8_cut cut = {.conv = int8_conv_of(args), .weights = args->in[1].data};
-    conv_view *view = &cut.conv.view;
-    cut.is_first = args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16X2 : RLX_LAYOUT_TAPS32X2);
+static int8_work work_of(const rlx_kernel_args *args) {
+    int8_work work = {.conv = int8_conv_of(args), .weights = args->in[1].data};
+    conv_view *view = &work.conv.view;
+    work.is_first = args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16X2 : RLX_LAYOUT_TAPS32X2);
     if (view->is_blocked) conv_join_rows(view);
-    cut.taps = view->h.kernel * view->w.kernel;
-    cut.width = cut.is_first ? view->in_channels + view->in_channels % 2 : BLOCK;
-    cut.blocks = cut.is_first ? 1 : conv_divide_up(view->in_channels, BLOCK);
-    int64_t most = PART_BYTES / (cut.taps * cut.width * PANEL * (int64_t)sizeof(int16_t));
-    cut.part_blocks = conv_divide_up(cut.blocks, conv_divide_up(cut.blocks, most > 1 ? most : 1));
+    work.taps = view->h.kernel * view->w.kernel;
+    work.width = work.is_first ? view->in_channels + view->in_channels % 2 : BLOCK;
+    work.blocks = work.is_first ? 1 : conv_divide_up(view->in_channels, BLOCK);
+    int64_t most = PART_BYTES / (work.taps * work.width * PANEL * (int64_t)sizeof(int16_t));
+    work.part_blocks =
+        conv_divide_up(work.blocks, conv_divide_up(work.blocks, most > 1 ? most : 1));
 
-    cut.rows = conv_least(view->h.out, POSITIONS / view->w.out > 1 ? POSITIONS / view->w.out : 1);
-    cut.row_items = conv_divide_up(view->h.out, cut.rows);
-    cut.rows = conv_divide_up(view->h.out, cut.row_items);
-    cut.column_items = conv_divide_up(view->w.out, POSITIONS + POSITIONS / 4);
-    cut.columns = conv_divide_up(view->w.out, cut.column_items);
-    int64_t others = view->batch * view->groups * cut.row_items * cut.column_items;
-    cut.panels = conv_divide_up(view->out_channels, PANEL);
-    cut.panel_items = conv_least(cut.panels, conv_divide_up(ITEMS, others > 0 ? others : 1));
-    cut.item_panels = conv_divide_up(cut.panels, cut.panel_items);
-    cut.panel_items = conv_divide_up(cut.panels, cut.item_panels);
-    cut.stage_rows = conv_reach(&view->h, cut.rows);
-    cut.stage_columns = conv_reach(&view->w, cut.columns);
-    return cut;
-}
-
-/* A rectangle of outputs. */
-typedef struct int8_place {
-    int64_t n, group, panel, panel_end;
-    int64_t row, rows, column, columns;
-} int8_place;
-
-static int8_place place_of(const int8_cut *cut, int64_t item) {
-    const conv_view *view = &cut->conv.view;
-    int8_place at = {0};
-    at.panel = item % cut->panel_items * cut->item_panels;
-    at.panel_end = conv_least(at.panel + cut->item_panels, cut->panels);
-    item /= cut->panel_items;
-    at.column = item % cut->column_items * cut->columns;
-    at.columns = conv_least(cut->columns, view->w.out - at.column);
-    item /= cut->column_items;
-    at.row = item % cut->row_items * cut->rows;
-    at.rows = conv_least(cut->rows, view->h.out - at.row);
-    item /= cut->row_items;
-    at.group = item % view->groups;
-    at.n = item / view->groups;
-    return at;
+    work.cut = conv_cut_of(view, POSITIONS);
+    return work;
 }
 
 /* Bytes less their zero point. */
@@ -83,47 +47,48 @@ static void widen(const uint8_t *from, int64_t count, uint8_t flip, int16_t zero
 }
 
 /* One row of inputs from `column` on; zeros outside. */
-static void stage_row(const int8_cut *cut, const uint8_t *from, int64_t column, int16_t *to) {
-    const conv_view *view = &cut->conv.view;
-    int64_t width = cut->width, count = cut->stage_columns, step = view->x.column;
+static void stage_row(const int8_work *work, const uint8_t *from, int64_t column, int16_t *to) {
+    const conv_view *view = &work->conv.view;
+    int64_t width = work->width, count = work->cut.stage_columns, step = view->x.column;
     int64_t first = column < 0 ? conv_least(-column, count) : 0;
     int64_t end = conv_least(count, view->w.in - column);
-    int16_t zero = (int16_t)cut->conv.zero;
+    int16_t zero = (int16_t)work->conv.zero;
     if (end < first) end = first;
     memset(to, 0, (size_t)(first * width) * sizeof *to);
     memset(to + end * width, 0, (size_t)((count - end) * width) * sizeof *to);
     from += (column + first) * step;
     to += first * width;
     if (view->is_blocked && step == BLOCK) {
-        widen(from, (end - first) * BLOCK, cut->conv.flip, zero, to);
+        widen(from, (end - first) * BLOCK, work->conv.flip, zero, to);
     } else if (view->is_blocked) {
         for (int64_t i = first; i < end; i++, from += step, to += BLOCK)
-            widen(from, BLOCK, cut->conv.flip, zero, to);
+            widen(from, BLOCK, work->conv.flip, zero, to);
     } else {
         for (int64_t i = first; i < end; i++, from += step, to += width) {
             to[width - 1] = 0;
             for (int64_t c = 0; c < view->in_channels; c++)
-                widen(from + c * view->x.block, 1, cut->conv.flip, zero, to + c);
+                widen(from + c * view->x.block, 1, work->conv.flip, zero, to + c);
         }
     }
 }
 
 /* The inputs under the rectangle, [blocks][stage rows][stage columns][width]. */
-static void stage(const int8_cut *cut, const int8_place *at, int16_t *to) {
-    const conv_view *view = &cut->conv.view;
-    int64_t row_elements = cut->stage_columns * cut->width, rows = conv_reach(&view->h, at->rows);
+static void stage(const int8_work *work, const conv_place *at, int16_t *to) {
+    const conv_view *view = &work->conv.view;
+    int64_t row_elements = work->cut.stage_columns * work->width,
+            rows = conv_reach(&view->h, at->rows);
     int64_t top = at->row * view->h.stride - view->h.begin;
     int64_t left = at->column * view->w.stride - view->w.begin;
-    for (int64_t b = 0; b < cut->blocks; b++) {
+    for (int64_t b = 0; b < work->blocks; b++) {
         const uint8_t *from = (const uint8_t *)view->x.data + at->n * view->x.n;
         int64_t channel = at->group * view->in_channels;
         from += (view->is_blocked ? channel / BLOCK + b : channel) * view->x.block;
         for (int64_t r = 0; r < rows; r++) {
-            int16_t *row = to + (b * cut->stage_rows + r) * row_elements;
+            int16_t *row = to + (b * work->cut.stage_rows + r) * row_elements;
             if (top + r < 0 || top + r >= view->h.in) {
                 memset(row, 0, (size_t)row_elements * sizeof *row);
             } else {
-                stage_row(cut, from + (top + r) * view->x.row, left, row);
+                stage_row(work, from + (top + r) * view->x.row, left, row);
             }
         }
     }
@@ -134,11 +99,11 @@ typedef struct int8_depth {
     int64_t blocks, block_stride, rows, row_stride, taps, tap_stride, run; /* in pairs */
 } int8_depth;
 
-static int8_depth depth_of(const int8_cut *cut) {
-    const conv_view *view = &cut->conv.view;
-    int64_t pairs = cut->width / 2, row = cut->stage_columns * pairs;
+static int8_depth depth_of(const int8_work *work) {
+    const conv_view *view = &work->conv.view;
+    int64_t pairs = work->width / 2, row = work->cut.stage_columns * pairs;
     bool is_run = view->w.dilation == 1;
-    return (int8_depth){.block_stride = cut->stage_rows * row,
+    return (int8_depth){.block_stride = work->cut.stage_rows * row,
                         .rows = view->h.kernel,
                         .row_stride = view->h.dilation * row,
                         .taps = is_run ? 1 : view->w.kernel,
@@ -230,17 +195,18 @@ static const tile_fn tiles[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
 /* clang-format on */
 
 /* One panel, one part of the depth, all positions. */
-static void run_part(const int8_cut *cut, const int8_place *at, const int8_depth *depth,
+static void run_part(const int8_work *work, const conv_place *at, const int8_depth *depth,
                      const int32_t *x, const int16_t *w, bool is_first, int32_t *sums) {
-    const conv_view *view = &cut->conv.view;
-    int64_t pairs = cut->width / 2, positions = at->rows * at->columns;
+    const conv_view *view = &work->conv.view;
+    int64_t pairs = work->width / 2, positions = at->rows * at->columns;
     int64_t count = conv_divide_up(positions, PIXELS), row = 0, column = 0;
     int8_tile tile = {.w = (const int32_t *)(const void *)w, .is_first = is_first};
     for (int64_t t = 0, p = 0; t < count; t++) {
         int64_t size = conv_divide_up(positions - p, count - t);
         for (int64_t i = 0; i < size; i++) {
             tile.x[i] =
-                x + (row * view->h.stride * cut->stage_columns + column * view->w.stride) * pairs;
+                x +
+                (row * view->h.stride * work->cut.stage_columns + column * view->w.stride) * pairs;
             if (++column == at->columns) column = 0, row++;
         }
         tile.sums = sums + p * PANEL;
@@ -249,19 +215,19 @@ static void run_part(const int8_cut *cut, const int8_place *at, const int8_depth
     }
 }
 
-static void finish_panel(const int8_cut *cut, const int8_place *at, int64_t panel,
+static void finish_panel(const int8_work *work, const conv_place *at, int64_t panel,
                          const int32_t *sums) {
-    const conv_view *view = &cut->conv.view;
+    const conv_view *view = &work->conv.view;
     const conv_image *y = &view->y, *residual = &view->residual;
     float scale[PANEL], bias[PANEL];
     int64_t first = at->group * view->out_channels, channel = first + panel * PANEL;
-    int8_factors(&cut->conv, channel, PANEL, first + view->out_channels, scale, bias);
+    int8_factors(&work->conv, channel, PANEL, first + view->out_channels, scale, bias);
     for (int64_t lane = 0; lane < PANEL; lane += VF) {
         int64_t block = channel / BLOCK + lane / BLOCK;
         if (panel * PANEL + lane / BLOCK * BLOCK >= view->out_channels) break;
         for (int64_t r = 0; r < at->rows; r++) {
             int64_t row = at->row + r;
-            int8_finish(&cut->conv, sums + r * at->columns * PANEL + lane, PANEL, at->columns,
+            int8_finish(&work->conv, sums + r * at->columns * PANEL + lane, PANEL, at->columns,
                         scale + lane, bias + lane,
                         at->n * residual->n + block * residual->block + row * residual->row +
                             at->column * residual->column + lane % BLOCK,
@@ -271,48 +237,47 @@ static void finish_panel(const int8_cut *cut, const int8_place *at, int64_t pane
     }
 }
 
-static int64_t sums_room(const int8_cut *cut) {
-    return cut->rows * cut->columns * PANEL;
+static int64_t sums_room(const int8_work *work) {
+    return work->cut.rows * work->cut.columns * PANEL;
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    int8_cut cut = make_cut(args);
-    int8_depth depth = depth_of(&cut);
-    int32_t *sums = args->workspace, *x = sums + sums_room(&cut);
-    int64_t block_weights = cut.taps * cut.width * PANEL;
-    for (int64_t item = begin; item < end; item++) {
-        int8_place at = place_of(&cut, item);
-        stage(&cut, &at, (int16_t *)(void *)x);
+    int8_work work = work_of(args);
+    int8_depth depth = depth_of(&work);
+    int32_t *sums = args->workspace, *x = sums + sums_room(&work);
+    int64_t block_weights = work.taps * work.width * PANEL;
+    for (int64_t item = begin; item < end;) {
+        conv_place at = conv_next_place(&work.conv.view, &work.cut, &item, end);
+        stage(&work, &at, (int16_t *)(void *)x);
         for (int64_t panel = at.panel; panel < at.panel_end; panel++) {
             const int16_t *w =
-                cut.weights + (at.group * cut.panels + panel) * cut.blocks * block_weights;
-            for (int64_t b = 0; b < cut.blocks; b += depth.blocks) {
-                depth.blocks = conv_least(cut.part_blocks, cut.blocks - b);
-                run_part(&cut, &at, &depth, x + b * depth.block_stride, w + b * block_weights,
+                work.weights + (at.group * work.cut.panels + panel) * work.blocks * block_weights;
+            for (int64_t b = 0; b < work.blocks; b += depth.blocks) {
+                depth.blocks = conv_least(work.part_blocks, work.blocks - b);
+                run_part(&work, &at, &depth, x + b * depth.block_stride, w + b * block_weights,
                          b == 0, sums);
             }
-            finish_panel(&cut, &at, panel, sums);
+            finish_panel(&work, &at, panel, sums);
         }
     }
 }
 
 static int64_t items(const rlx_kernel_args *args) {
-    int8_cut cut = make_cut(args);
-    return cut.conv.view.batch * cut.conv.view.groups * cut.row_items * cut.column_items *
-           cut.panel_items;
+    int8_work work = work_of(args);
+    return conv_items(&work.conv.view, &work.cut);
 }
 
 /* In steps of a vector. */
 static int64_t item_cost(const rlx_kernel_args *args) {
-    int8_cut cut = make_cut(args);
-    int64_t steps = cut.rows * cut.columns * cut.item_panels * PANEL_VECTORS;
-    return rlx_ref_cost(steps, cut.taps * cut.conv.view.in_channels) / 2;
+    int8_work work = work_of(args);
+    int64_t steps = work.cut.rows * work.cut.columns * work.cut.item_panels * PANEL_VECTORS;
+    return rlx_ref_cost(steps, work.taps * work.conv.view.in_channels) / 2;
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
-    int8_cut cut = make_cut(args);
-    return (uint64_t)sums_room(&cut) * sizeof(int32_t) +
-           (uint64_t)(cut.blocks * cut.stage_rows * cut.stage_columns * cut.width) *
+    int8_work work = work_of(args);
+    return (uint64_t)sums_room(&work) * sizeof(int32_t) +
+           (uint64_t)(work.blocks * work.cut.stage_rows * work.cut.stage_columns * work.width) *
                sizeof(int16_t);
 }
 

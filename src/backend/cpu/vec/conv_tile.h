@@ -23,15 +23,18 @@ typedef struct conv_depth {
     int64_t run;
 } conv_depth;
 
+/* Position p of a tile has its inputs at x + x_at[p], and so on. */
 typedef struct conv_tile {
-    const float *x[PIXELS];     /* first input of each position */
-    float *y[PIXELS];           /* its outputs: channels of the panel's first block */
-    const float *start[PIXELS]; /* what the sums start with, at the same channels: residual, or y
-                                   itself for a further part of the depth; all NULL: nothing */
+    const float *x, *start; /* `start`: what the sums start with, at the same channels as y: the
+                               residual, or y itself for a further part of the depth; or NULL */
+    float *y;               /* channels of the panel's first block */
+    const int64_t *x_at, *y_at, *start_at;
     int64_t y_block, start_block;
     const float *w;
-    const float *bias;                /* PANEL values; NULL: none, or it is in already */
-    const rlx_activation *activation; /* NULL: more of the depth is to come */
+    const float *bias; /* PANEL values; NULL: none, or it is in already */
+    bool is_bounded;   /* results lie between `low` and `high` */
+    vf low, high;
+    const rlx_activation *activation; /* of another kind; NULL: none, or more depth is to come */
 } conv_tile;
 
 /* Sums are variables, not an array: gcc unrolls loops after it has decided what lives in memory.
@@ -60,27 +63,44 @@ typedef struct conv_tile {
         (void)wide1, (void)wide2, (void)wide3;                                          \
     } while (0);
 
-/* The bias is in; then what was there before, then the activation. One function for all tiles: it
- * would be most of their code. */
-static __attribute__((noinline)) void conv_store(const conv_tile *tile, int pixels, int vectors,
-                                                 const vf *sums) {
-    const rlx_op op = tile->activation == NULL ? RLX_OP_NONE : tile->activation->op;
-    const bool starts = tile->start[0] != NULL;
-    for (int v = 0; v < vectors; v++) {
-        int64_t block = (int64_t)v * VF / BLOCK, lane = (int64_t)v * VF % BLOCK;
-        int64_t to = block * tile->y_block + lane, from = block * tile->start_block + lane;
-        for (int p = 0; p < pixels; p++) {
-            vf sum = sums[p * vectors + v];
-            if (starts) sum += vf_load(tile->start[p] + from);
-            if (op == RLX_OP_RELU) {
-                sum = vec_unary(RLX_OP_RELU, sum, 0, 0);
-            } else if (op != RLX_OP_NONE) {
-                sum = vf_activation(tile->activation, sum);
-            }
-            vf_store(tile->y[p] + to, sum);
+/* Where vector v of a panel is, from its first block on. */
+#define CONV_AT(v, block) ((v)*VF / BLOCK * (block) + (v)*VF % BLOCK)
+
+/* Activations that are not bounds. */
+static __attribute__((noinline)) void conv_activate(const conv_tile *tile, int pixels,
+                                                    int vectors) {
+    for (int p = 0; p < pixels; p++) {
+        for (int v = 0; v < vectors; v++) {
+            float *y = tile->y + tile->y_at[p] + CONV_AT(v, tile->y_block);
+            vf_store(y, vf_activation(tile->activation, vf_load(y)));
         }
     }
 }
+
+/* The bias is in; then come what was there before, and the bounds. */
+#define CONV_ADD_START(p)                                                 \
+    if (P > p) {                                                          \
+        const float *from = tile->start + tile->start_at[p];              \
+        a##p += vf_load(from);                                            \
+        if (V > 1) b##p += vf_load(from + CONV_AT(1, tile->start_block)); \
+        if (V > 2) c##p += vf_load(from + CONV_AT(2, tile->start_block)); \
+        if (V > 3) d##p += vf_load(from + CONV_AT(3, tile->start_block)); \
+    }
+#define CONV_BOUND(p)                                      \
+    if (P > p) {                                           \
+        a##p = vf_min(high, vf_max(low, a##p));            \
+        if (V > 1) b##p = vf_min(high, vf_max(low, b##p)); \
+        if (V > 2) c##p = vf_min(high, vf_max(low, c##p)); \
+        if (V > 3) d##p = vf_min(high, vf_max(low, d##p)); \
+    }
+#define CONV_STORE(p)                                              \
+    if (P > p) {                                                   \
+        float *to = tile->y + tile->y_at[p];                       \
+        vf_store(to, a##p);                                        \
+        if (V > 1) vf_store(to + CONV_AT(1, tile->y_block), b##p); \
+        if (V > 2) vf_store(to + CONV_AT(2, tile->y_block), c##p); \
+        if (V > 3) vf_store(to + CONV_AT(3, tile->y_block), d##p); \
+    }
 
 /* P positions x V vectors of channels; both constants, so that all of this is straight code. */
 VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, const int P,
@@ -102,7 +122,7 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
     int64_t row_step = depth->row_stride - depth->taps * depth->tap_stride;
     int64_t block_step = depth->block_stride - depth->rows * depth->row_stride;
     bool is_point = depth->rows == 1 && depth->taps == 1;
-#define CONV_AIM(p) const float *x##p = tile->x[P > p ? p : 0];
+#define CONV_AIM(p) const float *x##p = tile->x + tile->x_at[P > p ? p : 0];
 #define CONV_MOVE(p) \
     if (P > p) x##p += step;
     EACH_PIXEL(CONV_AIM)
@@ -127,16 +147,15 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
         }
         EACH_PIXEL(CONV_MOVE)
     }
-    vf sums[PIXELS * PANEL_VECTORS];
-#define CONV_STORE(p)                      \
-    if (P > p) {                           \
-        sums[p * V] = a##p;                \
-        if (V > 1) sums[p * V + 1] = b##p; \
-        if (V > 2) sums[p * V + 2] = c##p; \
-        if (V > 3) sums[p * V + 3] = d##p; \
+    if (tile->start != NULL) {
+        EACH_PIXEL(CONV_ADD_START)
+    }
+    if (tile->is_bounded) {
+        const vf low = tile->low, high = tile->high;
+        EACH_PIXEL(CONV_BOUND)
     }
     EACH_PIXEL(CONV_STORE)
-    conv_store(tile, P, V, sums);
+    if (tile->activation != NULL) conv_activate(tile, P, V);
 }
 
 #endif

@@ -102,4 +102,65 @@ static inline void conv_join_rows(conv_view *view) {
     h->in = h->out = 1;
 }
 
+/* How the outputs are cut into items: rectangles of positions, and panels of channels. */
+typedef struct conv_cut {
+    int64_t panels, panel_items; /* per group */
+    int64_t row_items, column_items;
+    int64_t rows, columns, item_panels; /* of the largest item */
+    int64_t stage_rows, stage_columns;  /* inputs under its rectangle */
+} conv_cut;
+
+enum { CONV_ITEMS = 16 }; /* channels are cut where there are fewer items than this */
+
+/* Rectangles of about `most` positions, at most a quarter more: whole rows, or parts of one. */
+static inline conv_cut conv_cut_of(const conv_view *view, int64_t most) {
+    int64_t height = view->h.out, width = view->w.out;
+    conv_cut cut = {.panels = conv_divide_up(view->out_channels, PANEL)};
+    cut.row_items = conv_divide_up(height, most / width > 1 ? most / width : 1);
+    cut.column_items = conv_divide_up(width, most + most / 4);
+    int64_t others = view->batch * view->groups * cut.row_items * cut.column_items;
+    cut.panel_items = conv_least(cut.panels, conv_divide_up(CONV_ITEMS, others > 0 ? others : 1));
+    cut.rows = conv_divide_up(height, cut.row_items);
+    cut.columns = conv_divide_up(width, cut.column_items);
+    cut.item_panels = conv_divide_up(cut.panels, cut.panel_items);
+    cut.stage_rows = conv_reach(&view->h, cut.rows);
+    cut.stage_columns = conv_reach(&view->w, cut.columns);
+    return cut;
+}
+
+static inline int64_t conv_items(const conv_view *view, const conv_cut *cut) {
+    return view->batch * view->groups * cut->row_items * cut->column_items * cut->panel_items;
+}
+
+/* A rectangle of outputs and the panels that it is done for. */
+typedef struct conv_place {
+    int64_t n, group, panel, panel_end;
+    int64_t row, rows, column, columns;
+} conv_place;
+
+/* Part `index` of `count` of [0, whole), all as equal as can be; returns its first, *size of it. */
+static inline int64_t conv_part(int64_t whole, int64_t index, int64_t count, int64_t *size) {
+    int64_t first = whole * index / count;
+    *size = whole * (index + 1) / count - first;
+    return first;
+}
+
+/* Items from *item on that share a rectangle are one place; *item moves behind them. */
+static inline conv_place conv_next_place(const conv_view *view, const conv_cut *cut, int64_t *item,
+                                         int64_t end) {
+    conv_place at;
+    int64_t size, index = *item / cut->panel_items, first = *item % cut->panel_items;
+    int64_t count = conv_least(cut->panel_items - first, end - *item);
+    at.panel = conv_part(cut->panels, first, cut->panel_items, &size);
+    at.panel_end = conv_part(cut->panels, first + count - 1, cut->panel_items, &size) + size;
+    at.column = conv_part(view->w.out, index % cut->column_items, cut->column_items, &at.columns);
+    index /= cut->column_items;
+    at.row = conv_part(view->h.out, index % cut->row_items, cut->row_items, &at.rows);
+    index /= cut->row_items;
+    at.group = index % view->groups;
+    at.n = index / view->groups;
+    *item += count;
+    return at;
+}
+
 #endif
