@@ -212,12 +212,6 @@ static const float *weights_of(const conv_work *work, const conv_part_at *at, in
            (before * work->depth_blocks + block) * work->taps * work->stage_width * PANEL;
 }
 
-/* The next weights come a piece per tile, while these are worked on. */
-static void fetch(const float *from, int64_t floats) {
-    for (int64_t i = 0; i < floats; i += 16)
-        __builtin_prefetch(from + i, 0, 2);
-}
-
 /* Where the outputs of a panel are in y or the residual. */
 static int64_t panel_offset(const conv_work *work, const conv_part_at *at, int64_t panel,
                             const conv_image *image) {
@@ -250,6 +244,7 @@ static conv_tile tile_of(const conv_work *work, const conv_part_at *at, int64_t 
                       .y_block = view->y.block,
                       .start_block = start->block,
                       .w = weights_of(work, at, panel, at->block),
+                      .next = at->next == NULL ? work->weights : at->next,
                       .bias = panel_bias(work, at, panel, bias)};
     if (start->data != NULL) tile.start = start->data + panel_offset(work, at, panel, start);
     if (at->block + at->blocks == work->depth_blocks) set_activation(&view->activation, &tile);
@@ -266,15 +261,15 @@ static void run_panel(const conv_work *work, const conv_part_at *at, const conv_
     const tile_fn *fns = is_narrow ? narrow_tiles : tiles;
     int64_t positions = at->place.rows * at->place.columns,
             count = conv_divide_up(positions, is_narrow ? NARROW_PIXELS : PIXELS),
-            size = positions / count, larger = positions % count;
-    int64_t piece =
-        conv_divide_up(work->part_blocks * work->taps * work->stage_width * PANEL, count * 16) * 16;
-    const float *next = at->next;
+            size = positions / count, larger = positions % count,
+            runs = depth->blocks * depth->rows * depth->taps;
+    int64_t floats = work->part_blocks * work->taps * work->stage_width * PANEL;
+    if (at->next != NULL) tile.next_piece = conv_divide_up(floats, count * runs);
     for (int64_t i = 0; i < count; i++) {
         int64_t now = size + (i < larger);
-        if (next != NULL) fetch(next, piece), next += piece;
         fns[now - 1](depth, &tile);
         tile.x_at += now, tile.y_at += now, tile.start_at += now;
+        tile.next += tile.next_piece * runs;
     }
 }
 

@@ -31,8 +31,10 @@ typedef struct conv_tile {
     const int64_t *x_at, *y_at, *start_at;
     int64_t y_block, start_block;
     const float *w;
-    const float *bias; /* PANEL values; NULL: none, or it is in already */
-    bool is_bounded;   /* results lie between `low` and `high` */
+    const float *next;  /* weights that are wanted next, */
+    int64_t next_piece; /* so many floats per run of the depth */
+    const float *bias;  /* PANEL values; NULL: none, or it is in already */
+    bool is_bounded;    /* results lie between `low` and `high` */
     vf low, high;
     const rlx_activation *activation; /* of another kind; NULL: none, or more depth is to come */
 } conv_tile;
@@ -105,7 +107,7 @@ static __attribute__((noinline)) void conv_activate(const conv_tile *tile, int p
 /* P positions x V vectors of channels; both constants, so that all of this is straight code. */
 VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, const int P,
                               const int V) {
-    const float *w = tile->w;
+    const float *w = tile->w, *next = tile->next;
     vf a0 = {0}, b0 = a0, c0 = a0, d0 = a0;
     if (tile->bias != NULL) {
         a0 = vf_load(tile->bias);
@@ -128,6 +130,9 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
     EACH_PIXEL(CONV_AIM)
     for (; runs > 0; runs--) {
         int64_t i = 0, step = depth->tap_stride;
+        for (int64_t n = 0; n < tile->next_piece; n += 16)
+            __builtin_prefetch(next + n, 0, 2);
+        next += tile->next_piece;
         if (is_point) { /* what the next tile needs is on its way */
             __builtin_prefetch(x0 + P * BLOCK);
             if (P > 2) __builtin_prefetch(x0 + P * BLOCK + 16);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* max_pool and average_pool of f32 with channels in blocks, [N][C / BLOCK][H][W][BLOCK]. An item is
- * one row of outputs of one block of channels. */
+ * one row of outputs of one block of channels, done in tiles of positions whose windows lie in the
+ * input, and one by one at the borders. */
 #include "backend/cpu/vec/conv_view.h"
 #include "ref/access.h"
 
@@ -70,16 +71,65 @@ static vf pool_one(const pool_view *view, const float *x, int64_t rows, int64_t 
     return count == 0 ? vf_set(0.0f) : result / vf_set((float)count);
 }
 
+enum { TILE = 4 };
+
+/* Positions [*first, *end) have all their taps in the input. */
+static void inner_range(const rlx_window *w, int64_t *first, int64_t *end) {
+    int64_t last = w->in - 1 - (w->kernel - 1) * w->dilation + w->begin;
+    *first = conv_least(w->out, w->begin > 0 ? conv_divide_up(w->begin, w->stride) : 0);
+    *end = last < 0 ? 0 : conv_least(w->out, last / w->stride + 1);
+}
+
+/* TILE positions from `column` on with all their taps; `x` as in pool_one. */
+VEC_INLINE void pool_tile(const pool_view *view, const float *x, int64_t rows, int64_t column,
+                          const bool is_max, vf *results) {
+    int64_t position = view->w.stride * view->x.column, step = view->w.dilation * view->x.column;
+    int64_t row_step = view->h.dilation * view->x.row;
+    x += column * position - view->w.begin * view->x.column;
+    VEC_UNROLLED for (int p = 0; p < TILE; p++) results[p] = vf_set(is_max ? -INFINITY : 0.0f);
+    for (int64_t row = 0; row < rows; row++, x += row_step) {
+        const float *at = x;
+        for (int64_t tap = 0; tap < view->w.kernel; tap++, at += step) {
+            VEC_UNROLLED for (int p = 0; p < TILE; p++) {
+                vf value = vf_load(at + p * position);
+                results[p] = is_max ? larger(results[p], value) : results[p] + value;
+            }
+        }
+    }
+}
+
+static void run_tile(const pool_view *view, const float *x, int64_t rows, int64_t rows_padded,
+                     int64_t column, float *y) {
+    vf results[TILE], count = vf_set(1.0f);
+    if (view->is_max) {
+        pool_tile(view, x, rows, column, true, results);
+    } else {
+        pool_tile(view, x, rows, column, false, results);
+        count = vf_set((float)((view->counts_pad ? rows_padded : rows) * view->w.kernel));
+    }
+    VEC_UNROLLED for (int p = 0; p < TILE; p++)
+        vf_store(y + p * view->y.column, view->is_max ? results[p] : results[p] / count);
+}
+
 static void run_row(const pool_view *view, int64_t n, int64_t block, int64_t row, int64_t lane) {
-    int64_t first, end = taps_in(&view->h, row, 0, view->h.in, &first);
+    int64_t first, end = taps_in(&view->h, row, 0, view->h.in, &first), inner, inner_end;
     int64_t padded = view->counts_pad ? padded_taps(&view->h, row) : 0;
     const float *x = view->x.data + n * view->x.n + block * view->x.block + lane;
     float *y = view->y.data + n * view->y.n + block * view->y.block + row * view->y.row + lane;
+    inner_range(&view->w, &inner, &inner_end);
     if (end > first) {
         x += (row * view->h.stride - view->h.begin + first * view->h.dilation) * view->x.row;
+    } else {
+        inner_end = 0; /* nothing to read */
     }
-    for (int64_t column = 0; column < view->w.out; column++) {
-        vf_store(y + column * view->y.column, pool_one(view, x, end - first, padded, column));
+    for (int64_t column = 0; column < view->w.out;) {
+        float *to = y + column * view->y.column;
+        if (column >= inner && column + TILE <= inner_end) {
+            run_tile(view, x, end - first, padded, column, to);
+            column += TILE;
+        } else {
+            vf_store(to, pool_one(view, x, end - first, padded, column++));
+        }
     }
 }
 
