@@ -277,19 +277,42 @@ static void store_odd_run(const vec_operand *y, int64_t offset, int64_t stride, 
     }
 }
 
+/* How many rows from here on are the same, where `run` is a whole one: the operand is broadcast
+ * along the axis before the last, as a factor per channel is beside channels in blocks. */
+static int64_t equal_rows(const row_walk *walk, int64_t run, int64_t most) {
+    uint32_t last = walk->sweep->rank - 1;
+    if (last == 0 || run != walk->sweep->dims[last] || walk->strides[last - 1] != 0) return 1;
+    int64_t left = walk->sweep->dims[last - 1] - walk->at[last - 1];
+    return left < most / run ? left : most / run;
+}
+
+/* Whole copies of the first `bytes`. */
+static void repeat(char *cells, int64_t bytes, int64_t copies) {
+    int64_t whole = bytes * copies;
+    for (int64_t filled = bytes; filled < whole; filled *= 2) {
+        int64_t piece = whole - filled < filled ? whole - filled : filled;
+        memcpy(cells + filled, cells, (size_t)piece);
+    }
+}
+
 void vec_load_cells(const vec_sweep *sweep, const vec_operand *x, const int64_t *at, int64_t count,
                     void *cells) {
     row_walk walk = walk_from(sweep, x, at);
     int64_t stride = x->strides[sweep->rank - 1], size = rlx_dtype_block_bytes(x->cell);
     for (int64_t done = 0; done < count;) {
-        int64_t run = run_length(&walk, count - done);
+        int64_t run = run_length(&walk, count - done), rows = equal_rows(&walk, run, count - done);
+        char *to = (char *)cells + done * size;
         if (x->bytes != 0) {
-            load_run(x, walk.offset, stride, run, (char *)cells + done * size);
+            load_run(x, walk.offset, stride, run, to);
         } else {
-            load_odd_run(x, walk.offset, stride, run, (char *)cells + done * size);
+            load_odd_run(x, walk.offset, stride, run, to);
+        }
+        if (rows > 1) {
+            repeat(to, run * size, rows);
+            walk.at[sweep->rank - 2] += rows - 1;
         }
         walk_on(&walk, run);
-        done += run;
+        done += run * rows;
     }
 }
 
