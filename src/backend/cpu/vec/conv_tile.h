@@ -71,12 +71,14 @@ typedef struct conv_tile {
 /* Activations that are not bounds. */
 static __attribute__((noinline)) void conv_activate(const conv_tile *tile, int pixels,
                                                     int vectors) {
-    for (int p = 0; p < pixels; p++) {
-        for (int v = 0; v < vectors; v++) {
-            float *y = tile->y + tile->y_at[p] + CONV_AT(v, tile->y_block);
-            vf_store(y, vf_activation(tile->activation, vf_load(y)));
-        }
-    }
+    vf values[PIXELS * PANEL_VECTORS];
+    for (int i = 0; i < pixels * vectors; i++)
+        values[i] =
+            vf_load(tile->y + tile->y_at[i / vectors] + CONV_AT(i % vectors, tile->y_block));
+    VEC_SYMBOL(activation)(tile->activation, values, pixels * vectors);
+    for (int i = 0; i < pixels * vectors; i++)
+        vf_store(tile->y + tile->y_at[i / vectors] + CONV_AT(i % vectors, tile->y_block),
+                 values[i]);
 }
 
 /* The bias is in; then come what was there before, and the bounds. */
