@@ -9,7 +9,7 @@ import os
 import re
 import struct
 
-CODES = {"float32": ("<f4", "f"), "int64": ("<i8", "q"), "int32": ("<i4", "i")}
+CODES = {"float32": ("<f4", "f"), "int64": ("<i8", "q"), "int32": ("<i4", "i"), "bool": ("|b1", "b")}
 INPUT = re.compile(r"in_(\d+) `(.*)` (\w+)\[([\d,]*)\] (?:lcg\((\d+)\) in \[([-\d]+),(\d+)\)|all ([-\d]+))")
 OUTPUT = re.compile(r"out_(\d+) `(.*)` (\w+)\[")
 

@@ -13,7 +13,7 @@ enum { ENGINE_MOST_PORTS = 64, ENGINE_MOST_DIMS = 8 };
 
 typedef struct engine_input {
     char name[128];
-    bool is_f32; /* otherwise an integer of `item_bytes` */
+    bool is_f32; /* otherwise an integer of `item_bytes`, of one byte a bool */
     uint32_t item_bytes;
     uint32_t rank;
     int64_t dims[ENGINE_MOST_DIMS];

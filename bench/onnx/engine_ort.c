@@ -26,7 +26,7 @@ enum {
     ORT_TENSOR_INFO = 65,
     ORT_CREATE_CPU_MEMORY = 69
 };
-enum { ORT_VERSION = 17, ORT_LOG_ERROR = 3, ORT_F32 = 1, ORT_I32 = 6, ORT_I64 = 7 };
+enum { ORT_VERSION = 17, ORT_LOG_ERROR = 3, ORT_F32 = 1, ORT_I32 = 6, ORT_I64 = 7, ORT_BOOL = 9 };
 
 typedef void ort_function(void);
 typedef struct ort_base {
@@ -77,7 +77,10 @@ static const char *make_inputs(const engine_case *c) {
     ort_status status = ((memory_fn *)api[ORT_CREATE_CPU_MEMORY])(0, 0, &memory);
     for (uint32_t i = 0; status == NULL && i < c->input_count; i++) {
         const engine_input *in = &c->inputs[i];
-        int type = in->is_f32 ? ORT_F32 : in->item_bytes == 8 ? ORT_I64 : ORT_I32;
+        int type = in->is_f32            ? ORT_F32
+                   : in->item_bytes == 8 ? ORT_I64
+                   : in->item_bytes == 1 ? ORT_BOOL
+                                         : ORT_I32;
         in_names[i] = in->name;
         status = ((tensor_fn *)api[ORT_CREATE_TENSOR])(memory, in->data, in->bytes, in->dims,
                                                        in->rank, type, &inputs[i]);

@@ -13,6 +13,7 @@ static float *out_data[ENGINE_MOST_PORTS];
 
 static rlx_dtype dtype_of(const engine_input *input) {
     if (input->is_f32) return RLX_DTYPE_F32;
+    if (input->item_bytes == 1) return RLX_DTYPE_BOOL;
     return input->item_bytes == 8 ? RLX_DTYPE_I64 : RLX_DTYPE_I32;
 }
 

@@ -61,7 +61,7 @@ static bool read_input(engine_case *c, const char *line) {
     if (sscanf(line, "in %127s %15s %127s %1023s", input->name, dtype, dims, path) != 4)
         return false;
     input->is_f32 = strcmp(dtype, "float32") == 0;
-    input->item_bytes = strcmp(dtype, "int64") == 0 ? 8 : 4;
+    input->item_bytes = strcmp(dtype, "int64") == 0 ? 8 : strcmp(dtype, "bool") == 0 ? 1 : 4;
     while (*at != '-' && input->rank < ENGINE_MOST_DIMS) { /* "-": a scalar */
         input->dims[input->rank++] = strtol(at, &at, 10);
         if (*at++ != ',') break;

@@ -5,13 +5,16 @@
 
 #include <string.h>
 
-/* Which node makes a name: an open hash over all outputs of the body. */
+/* Which node makes a name: an open hash over all names that the body defines. */
 typedef struct makers {
     const rlx_onnx_graph *graph;
-    uint32_t *cells; /* node + 1; 0: free */
+    const struct makers *outer; /* of the body around it; NULL for the one that is sorted */
+    uint32_t *cells;            /* node + 1; 0: free; GIVEN: an input or initializer */
     const char **names;
     uint32_t mask;
 } makers;
+
+enum { GIVEN = -1 };
 
 /* Edges from each node to those that it needs, node by node. */
 typedef struct edges {
@@ -53,8 +56,15 @@ static bool is_replaced(const makers *self, uint32_t node) {
     return maker != node + 1 && maker != 0 && is_constant(&self->graph->nodes[maker - 1]);
 }
 
+static void list_given(makers *self, const char *name) {
+    uint32_t cell = find_cell(self, name);
+    if (name[0] == 0 || self->cells[cell] != 0) return;
+    self->cells[cell] = (uint32_t)GIVEN;
+    self->names[cell] = name;
+}
+
 static bool list_makers(ox *o, const rlx_onnx_graph *graph, makers *self) {
-    uint64_t outputs = 0, size = 16;
+    uint64_t outputs = (uint64_t)graph->input_count + graph->initializer_count, size = 16;
     for (uint32_t i = 0; i < graph->node_count; i++)
         outputs += graph->nodes[i].output_count;
     while (size < 2 * outputs)
@@ -73,6 +83,10 @@ static bool list_makers(ox *o, const rlx_onnx_graph *graph, makers *self) {
             self->names[cell] = name;
         }
     }
+    for (uint32_t i = 0; i < graph->input_count && ox_ok(o); i++)
+        list_given(self, graph->inputs[i].name);
+    for (uint32_t i = 0; i < graph->initializer_count && ox_ok(o); i++)
+        list_given(self, graph->initializers[i].name);
     return ox_ok(o);
 }
 
@@ -88,26 +102,31 @@ static void add_edge(ox *o, edges *out, uint32_t to) {
     out->to[out->count++] = to;
 }
 
-/* What a node reads, bodies that it holds included: those see the names around them. */
-static void add_needs(ox *o, const makers *self, const rlx_onnx_node *node, uint32_t index,
-                      edges *out) {
-    for (uint32_t i = 0; i < node->input_count && ox_ok(o); i++) {
-        uint32_t maker =
-            node->inputs[i][0] == 0 ? 0 : self->cells[find_cell(self, node->inputs[i])];
-        if (maker == 0) continue;
-        out->is_sorted = out->is_sorted && maker - 1 < index;
-        add_edge(o, out, maker - 1);
+/* Node `index` reads `name`, itself or in a body that it holds. */
+static void add_need(ox *o, const makers *scope, const char *name, uint32_t index, edges *out) {
+    if (name[0] == 0 || !ox_ok(o)) return;
+    for (; scope->outer != NULL; scope = scope->outer) {
+        if (scope->cells[find_cell(scope, name)] != 0) return; /* the body's own hides it */
     }
+    uint32_t maker = scope->cells[find_cell(scope, name)];
+    if (maker == 0 || maker == (uint32_t)GIVEN) return;
+    out->is_sorted = out->is_sorted && maker - 1 < index;
+    add_edge(o, out, maker - 1);
+}
+
+/* What a node reads, bodies that it holds included: those see the names around them. */
+static void add_needs(ox *o, const makers *scope, const rlx_onnx_node *node, uint32_t index,
+                      edges *out) {
+    for (uint32_t i = 0; i < node->input_count; i++)
+        add_need(o, scope, node->inputs[i], index, out);
     for (uint32_t a = 0; a < node->attr_count && ox_ok(o); a++) {
         const rlx_onnx_graph *body = node->attrs[a].graph;
-        for (uint32_t i = 0; body != NULL && i < body->node_count; i++)
-            add_needs(o, self, &body->nodes[i], index, out);
-        for (uint32_t i = 0; body != NULL && i < body->output_count && ox_ok(o); i++) {
-            uint32_t maker = self->cells[find_cell(self, body->outputs[i].name)];
-            if (maker == 0 || maker - 1 == index) continue;
-            out->is_sorted = out->is_sorted && maker - 1 < index;
-            add_edge(o, out, maker - 1);
-        }
+        makers own = {.outer = scope};
+        if (body == NULL || !list_makers(o, body, &own)) continue;
+        for (uint32_t i = 0; i < body->node_count && ox_ok(o); i++)
+            add_needs(o, &own, &body->nodes[i], index, out);
+        for (uint32_t i = 0; i < body->output_count; i++)
+            add_need(o, &own, body->outputs[i].name, index, out);
     }
 }
 

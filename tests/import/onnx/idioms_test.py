@@ -486,6 +486,24 @@ def if_with_captured_values():
     return g
 
 
+@case()
+def if_whose_branches_use_the_names_of_its_results():
+    """Merged decoders: a branch's own name hides one outside, that of the If itself included."""
+    g = Graph()
+    x, go = g.input("x", "f32", [4, 8]), g.input("go", "bool", [])
+    branches = []
+    for op in ("Relu", "Tanh"):
+        b = Graph()
+        b.count = g.count
+        y = b.node(op, [x])
+        b.output(b.Add(y, x), dims=[4, 8])
+        b.output(y, dims=[4, 8])
+        branches.append(b)
+    sums, parts = g.node("If", [go], 2, then_branch=branches[0], else_branch=branches[1])
+    g.output(g.Mul(sums, parts), dims=[4, 8])
+    return g
+
+
 @case(**{"if": 0, "steps": 1})
 def if_with_a_branch_for_other_shapes():
     """The branch that is not taken cannot be built: 64 numbers do not make rows of 24."""
