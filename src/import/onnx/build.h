@@ -58,6 +58,7 @@ typedef struct ox {
     uint32_t cells[OX_CELLS];
     bool *is_bound;     /* per model input: its value is a constant of this build */
     bool *has_value;    /* per model input: the caller offers one */
+    bool lends_memory;  /* a weight lies in the decoded model, not in the file */
     bool wants_restart; /* a value that decides shapes was asked for: build again with it */
     int64_t *symbol_values;
     const char **symbols;

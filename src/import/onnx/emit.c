@@ -302,6 +302,7 @@ rlx_value_id ox_tensor(ox *o, const rlx_onnx_tensor *tensor, const char *name) {
         return value;
     }
     ox_fail(o, rlx_onnx_tensor_source(o->model, tensor, &o->memory, &source));
+    o->lends_memory |= source.kind == RLX_SOURCE_MEMORY;
     if (ox_ok(o) && tensor->bytes <= most) {
         void *data = ox_memory(o, tensor->bytes, 1);
         uint64_t elements = 0;

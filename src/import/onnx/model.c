@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model file as an rlx_model: decoded, and built once per specialisation. A graph that was built
- * needs nothing of what was decoded, so that is given back; the next build decodes again. Inputs
+ * needs nothing of what was decoded, so that is given back (unless a weight is written as single
+ * numbers, which is no range of the file); the next build decodes again. Inputs
  * get their sizes from bindings and from the values that the caller offers; of those, only what
  * decides shapes becomes a constant. */
 #include "import/onnx/build.h"
@@ -16,6 +17,7 @@ typedef struct onnx_model {
     rlx_allocator hook;
     rlx_onnx_model proto;
     bool is_decoded;
+    bool is_lent; /* a graph has weights in what was decoded: it stays */
     char path[];
 } onnx_model;
 
@@ -301,14 +303,15 @@ static rlx_status check_opsets(const rlx_onnx_model *model) {
 }
 
 /* One try. *out_graph stays NULL when more inputs must be bound. */
-static rlx_status try_build(const onnx_model *self, const rlx_import_options *options,
-                            bool *is_bound, rlx_graph **out_graph, bool *out_again) {
+static rlx_status try_build(onnx_model *self, const rlx_import_options *options, bool *is_bound,
+                            rlx_graph **out_graph, bool *out_again) {
     ox o = {.model = &self->proto, .options = options, .is_bound = is_bound};
     o.memory.allocator = options->allocator;
     o.problems.allocator = options->allocator;
     o.status = rlx_graph_create(options->allocator, &o.graph);
     o.has_value = ox_memory(&o, self->proto.graph.input_count, sizeof *o.has_value);
     if (ox_ok(&o)) build_graph(&o);
+    self->is_lent |= o.lends_memory;
     *out_again = ox_ok(&o) && o.wants_restart;
     rlx_status status = o.status;
     if (status == RLX_OK && !*out_again && o.problem_count != 0) status = report(&o);
@@ -336,7 +339,7 @@ static rlx_status build(rlx_model *base, const rlx_import_options *options, rlx_
     rlx_free(options->allocator, is_bound);
     rlx_file_map_forget(&self->proto.map);
     if (status == RLX_OK && is_again) status = RLX_FAIL(RLX_INTERNAL, "inputs are never bound");
-    if (status == RLX_OK) forget_decoded(self);
+    if (status == RLX_OK && !self->is_lent) forget_decoded(self);
     return status;
 }
 
@@ -367,6 +370,7 @@ static rlx_status outline(rlx_model *base, const rlx_import_options *options,
     o.has_value = ox_memory(&o, self->proto.graph.input_count, sizeof *o.has_value);
     o.is_bound = ox_memory(&o, self->proto.graph.input_count, sizeof *o.is_bound);
     if (ox_ok(&o)) outline_graph(&o);
+    self->is_lent |= o.lends_memory;
     if (o.status == RLX_OK) {
         *out_graph = o.graph;
     } else {
