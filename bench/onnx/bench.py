@@ -3,8 +3,10 @@
 """rlx beside ONNX Runtime: latency, peak memory and start-up of ONNX models, same inputs, outputs compared.
 
 usage: bench.py BUILD [--models FOLDER] [--only NAME[,NAME..]] [--rounds N] [--table]
+       bench.py BUILD --model FILE [--bind SYM=N].. [--input NAME=VALUE or LOW:HIGH].. [--output NAME].. [--rounds N]
 BUILD is the build folder with rlx_onnx_runner; what install.sh fetches goes to BUILD/bench-onnx. FOLDER (RLX_TEST_DATA/models)
-holds the models. Results are kept in BUILD/bench-onnx/results.json; --table prints them all and measures nothing.
+holds the models; --model takes any other instead, with inputs made by rule (numbers in [-1, 1), integers 0, unless --input
+says otherwise) and its f32 outputs compared (all, or those that --output names). Results are kept in BUILD/bench-onnx/results.json; --table prints them all and measures nothing.
 
 Per model and number of threads: three processes (rlx; ONNX Runtime with the levels "basic" and "all") are made ready,
 then take turns of equal length. The faster level counts. A ratio is ours over theirs: of the best times, and the
@@ -42,11 +44,36 @@ def more_cases(cases):
     return cases
 
 
+def own_case(build, args):
+    """(inputs, outputs) of a file that nobody has a reference for."""
+    done = subprocess.run([os.path.join(build, "rlx"), "inspect", args.model, "--json"], stdout=subprocess.PIPE, check=True)
+    facts = json.loads(done.stdout)
+    sizes = dict(bind.rsplit("=", 1) for bind in args.bind)
+    rules = dict(rule.rsplit("=", 1) for rule in args.input)
+    inputs = []
+    for number, port in enumerate(facts["inputs"]):
+        dtype, dims = port["type"].rstrip("]").split("[")
+        dtype = {"f32": "float32", "i64": "int64", "i32": "int32", "bool": "bool"}[dtype]
+        dims = [sizes.get(dim, dim) for dim in dims.split(", ") if dim]
+        unknown = [dim for dim in dims if not dim.isdigit()]
+        if unknown:
+            sys.exit("bench.py: input '%s' needs --bind %s=N" % (port["name"], unknown[0]))
+        rule = rules.get(port["name"], "-1:1" if dtype == "float32" else "0")
+        low, high = rule.split(":") if ":" in rule else (None, None)
+        inputs.append(onnx_cases.Input((str(number), port["name"], dtype, ",".join(dims), str(number), low, high,
+                                        None if low else rule)))
+    return inputs, args.output or facts["outputs"]
+
+
 def find_model(models, folder, name):
     for path in (os.path.join(models, name.split("#")[0] + ".onnx"), os.path.join(folder, name.split("#")[0] + ".onnx")):
         if os.path.exists(path):
             return path
     return None
+
+
+def find_library(folder):
+    return glob.glob(os.path.join(folder, "node_modules/onnxruntime-node/bin/napi-v*/linux/x64/libonnxruntime.so.1"))[0]
 
 
 def write_case(folder, name, model, inputs, outputs):
@@ -179,6 +206,8 @@ def print_table(rows):
         print("| " + " | ".join(cells) + " |")
     for title, part in (("CNNs and MiniLM", [r for r in rows if r["name"] in CNN]),
                         ("the rest", [r for r in rows if r["name"] not in CNN])):
+        if not part:
+            continue
         print("\ngeometric mean, %s: %.2f (1 thread), %.2f (2 threads)" % (title, mean(part, "t1_ratio"), mean(part, "t2_ratio")))
 
 
@@ -188,13 +217,29 @@ def arguments():
     parser.add_argument("--models", default=os.path.join(os.environ.get("RLX_TEST_DATA", os.path.join(HERE, "../../../shared")), "models"))
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--model")
+    for option in ("--bind", "--input", "--output"):
+        parser.add_argument(option, action="append", default=[])
     parser.add_argument("--table", action="store_true")
     return parser.parse_args()
+
+
+def bench_file(args, folder):
+    subprocess.run([os.path.join(HERE, "install.sh"), folder, args.models], check=True)
+    inputs, outputs = own_case(args.build, args)
+    case = write_case(folder, "own", os.path.abspath(args.model), inputs, outputs)
+    runner = os.path.join(args.build, "bench", "onnx", "rlx_onnx_runner")
+    row = measure(runner, case, folder, "own", find_library(folder), args.rounds)
+    row["name"] = os.path.basename(args.model)
+    print_table([row])
+    return 1 if row["differs"] else 0
 
 
 def main():
     args = arguments()
     folder = os.path.abspath(os.path.join(args.build, "bench-onnx"))
+    if args.model:
+        return bench_file(args, folder)
     kept = os.path.join(folder, "results.json")
     results = {}
     if os.path.exists(kept):
@@ -202,7 +247,7 @@ def main():
             results = json.load(file)
     if not args.table:
         subprocess.run([os.path.join(HERE, "install.sh"), folder, args.models], check=True)
-        library = glob.glob(os.path.join(folder, "node_modules/onnxruntime-node/bin/napi-v*/linux/x64/libonnxruntime.so.1"))[0]
+        library = find_library(folder)
         runner = os.path.join(args.build, "bench", "onnx", "rlx_onnx_runner")
         cases = more_cases(onnx_cases.references(os.path.join(args.models, "refs", "REFS.txt")))
         for name, (inputs, outputs) in cases.items():

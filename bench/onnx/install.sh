@@ -13,11 +13,12 @@ if [ ! -d "$folder/node_modules/onnxruntime-node" ]; then
     ONNXRUNTIME_NODE_INSTALL=skip npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" "onnxruntime-node@$version"
 fi
 for light in "$models"/light/light_*.onnx; do
+    [ -e "$light" ] || continue # without the models only the peer is needed
     name=$(basename "$light" .onnx)
     name=${name#light_}
     [ -e "$folder/$name.onnx" ] || node "$models/expand.js" light "$light" "$folder/$name.onnx" >/dev/null
 done
-if [ ! -e "$folder/minilm_l6.onnx" ]; then
+if [ -e "$models/minilm_l6_graph.onnx" ] && [ ! -e "$folder/minilm_l6.onnx" ]; then
     cp "$models/minilm_l6_graph.onnx" "$folder/minilm_l6.onnx"
     chmod u+w "$folder/minilm_l6.onnx"
     node "$models/expand.js" extern "$folder/minilm_l6.onnx" >/dev/null
