@@ -204,9 +204,10 @@ static void destroy_handles(rlx_vk_device *self) {
     rlx_vk_ring_destroy(self, &self->up);
     rlx_vk_ring_destroy(self, &self->down);
     if (self->cache != VK_NULL_HANDLE) vk->DestroyPipelineCache(handle, self->cache, NULL);
-    if (self->layout != VK_NULL_HANDLE) vk->DestroyPipelineLayout(handle, self->layout, NULL);
-    if (self->set_layout != VK_NULL_HANDLE) {
-        vk->DestroyDescriptorSetLayout(handle, self->set_layout, NULL);
+    for (uint32_t i = 0; i < RLX_VK_LAYOUTS; i++) {
+        const rlx_vk_layout *one = &self->layouts[i];
+        if (one->pipeline != VK_NULL_HANDLE) vk->DestroyPipelineLayout(handle, one->pipeline, NULL);
+        if (one->set != VK_NULL_HANDLE) vk->DestroyDescriptorSetLayout(handle, one->set, NULL);
     }
     if (self->pool != VK_NULL_HANDLE) vk->DestroyCommandPool(handle, self->pool, NULL);
     if (self->timeline != VK_NULL_HANDLE) vk->DestroySemaphore(handle, self->timeline, NULL);
@@ -280,28 +281,39 @@ static rlx_status create_device(rlx_vk_device *self, VkPhysicalDevice physical) 
     return RLX_OK;
 }
 
-static rlx_status create_layouts(rlx_vk_device *self) {
+uint32_t rlx_vk_layout_bindings(uint32_t layout) {
+    static const uint32_t bindings[RLX_VK_LAYOUTS] = {1u | 1u << 1 | 1u << 10, 0xfu | 1u << 10,
+                                                      (1u << RLX_VK_BINDINGS) - 1};
+    return bindings[layout];
+}
+
+static rlx_status create_layout(rlx_vk_device *self, uint32_t wanted, rlx_vk_layout *one) {
     VkDescriptorSetLayoutBinding bindings[RLX_VK_BINDINGS];
-    VkDescriptorSetLayoutCreateInfo set = {.sType =
-                                               VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-                                           .bindingCount = RLX_VK_BINDINGS,
-                                           .pBindings = bindings};
+    VkDescriptorSetLayoutCreateInfo set = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .pBindings = bindings};
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                          .setLayoutCount = 1,
-                                         .pSetLayouts = &self->set_layout};
+                                         .pSetLayouts = &one->set};
     for (uint32_t i = 0; i < RLX_VK_BINDINGS; i++) {
-        bindings[i] =
+        if ((wanted >> i & 1) == 0) continue;
+        bindings[set.bindingCount++] =
             (VkDescriptorSetLayoutBinding){.binding = i,
                                            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                            .descriptorCount = 1,
                                            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
     }
-    RLX_TRY(rlx_vk_check(
-        self, self->vk.CreateDescriptorSetLayout(self->handle, &set, NULL, &self->set_layout),
-        "vkCreateDescriptorSetLayout"));
+    RLX_TRY(rlx_vk_check(self,
+                         self->vk.CreateDescriptorSetLayout(self->handle, &set, NULL, &one->set),
+                         "vkCreateDescriptorSetLayout"));
     return rlx_vk_check(self,
-                        self->vk.CreatePipelineLayout(self->handle, &layout, NULL, &self->layout),
+                        self->vk.CreatePipelineLayout(self->handle, &layout, NULL, &one->pipeline),
                         "vkCreatePipelineLayout");
+}
+
+static rlx_status create_layouts(rlx_vk_device *self) {
+    for (uint32_t i = 0; i < RLX_VK_LAYOUTS; i++)
+        RLX_TRY(create_layout(self, rlx_vk_layout_bindings(i), &self->layouts[i]));
+    return RLX_OK;
 }
 
 static rlx_status create_queue_objects(rlx_vk_device *self) {

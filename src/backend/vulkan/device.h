@@ -41,9 +41,19 @@ typedef struct rlx_vk_key {
     uint32_t constants[RLX_VK_CONSTANTS];
 } rlx_vk_key;
 
+/* Which bindings a pipeline has: the least of these that holds what its shader uses. Drivers look
+ * at every binding of a set that is bound. */
+enum { RLX_VK_LAYOUTS = 3 };
+typedef struct rlx_vk_layout {
+    VkDescriptorSetLayout set;
+    VkPipelineLayout pipeline;
+} rlx_vk_layout;
+uint32_t rlx_vk_layout_bindings(uint32_t layout); /* bit per binding */
+
 typedef struct rlx_vk_pipeline {
     rlx_vk_key key;
     VkPipeline handle;
+    uint32_t layout;
     bool is_warm; /* was dispatched to be compiled */
 } rlx_vk_pipeline;
 
@@ -71,8 +81,7 @@ typedef struct rlx_vk_device {
     VkCommandPool pool; /* for transfers */
     VkCommandBuffer transfer;
     rlx_vk_ring up, down; /* of staged memory; empty where memory is mapped */
-    VkDescriptorSetLayout set_layout;
-    VkPipelineLayout layout;
+    rlx_vk_layout layouts[RLX_VK_LAYOUTS];
     VkPipelineCache cache;
     char cache_path[512]; /* "": not kept */
     RLX_VEC(rlx_vk_pipeline) pipelines;
@@ -129,7 +138,8 @@ uint64_t rlx_vk_shaders_hash(void);
 /* made once, kept as long as the device. */
 RLX_WARN_UNUSED rlx_status rlx_vk_find_pipeline(rlx_vk_device *device,
                                                 const rlx_vk_dispatch *dispatch,
-                                                const rlx_dtype *dtypes, VkPipeline *out_pipeline);
+                                                const rlx_dtype *dtypes, VkPipeline *out_pipeline,
+                                                uint32_t *out_layout);
 
 /* queue.c: between these two the device's own commands are recorded on device->transfer, under its
  * lock; done when they return. */

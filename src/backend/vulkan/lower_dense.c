@@ -156,6 +156,12 @@ static uint64_t choose_variant(rlx_vk_lowering *self, const rlx_matmul_attrs *at
     return rlx_vk_groups(tiles);
 }
 
+/* What matmul.comp computes in f64. */
+static bool is_f64_activation(rlx_op op) {
+    return op == RLX_OP_NONE || op == RLX_OP_IDENTITY || op == RLX_OP_ABS || op == RLX_OP_NEG ||
+           op == RLX_OP_TANH || op == RLX_OP_SIGMOID || op == RLX_OP_RELU;
+}
+
 void rlx_vk_lower_matmul(rlx_vk_lowering *self) {
     const rlx_target_query *query = self->query;
     const rlx_matmul_attrs *attrs = query->attrs;
@@ -178,8 +184,7 @@ void rlx_vk_lower_matmul(rlx_vk_lowering *self) {
     if (attrs->gated && is_there(self, 3)) self->now.constants[1] |= 4;
     rlx_vk_set_float(self, 16, attrs->alpha == 0 ? 1 : attrs->alpha);
     if (!rlx_vk_set_activation(self, &attrs->activation, 17) ||
-        (self->now.shader == RLX_VK_MATMUL_F64 && attrs->activation.op != RLX_OP_NONE &&
-         attrs->activation.op != RLX_OP_IDENTITY)) {
+        (self->now.shader == RLX_VK_MATMUL_F64 && !is_f64_activation(attrs->activation.op))) {
         RLX_VK_REFUSE(self, "no shader for this activation");
     }
     if (self->now.shader == RLX_VK_MATMUL_F64) {

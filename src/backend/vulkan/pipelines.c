@@ -53,6 +53,33 @@ static rlx_vk_key key_of(const rlx_vk_dispatch *dispatch, const rlx_dtype *dtype
     return key;
 }
 
+/* The bindings that a module names: what is decorated with one. */
+static uint32_t named_bindings(const uint32_t *words, uint32_t count) {
+    enum { HEADER_WORDS = 5, OP_FUNCTION = 54, OP_DECORATE = 71, BINDING = 33 };
+    uint32_t found = 0;
+    for (uint32_t at = HEADER_WORDS; at < count && (words[at] & 0xffff) != OP_FUNCTION;
+         at += words[at] >> 16) {
+        if ((words[at] & 0xffff) == OP_DECORATE && words[at + 2] == BINDING) {
+            found |= 1u << words[at + 3];
+        }
+    }
+    return found;
+}
+
+/* The least layout that has what a dispatch uses. A chain uses what it loads. */
+static uint32_t layout_of(const rlx_vk_dispatch *dispatch) {
+    uint32_t used = 1, layout = 0;
+    for (uint32_t i = 1; i < RLX_VK_BINDINGS && dispatch->code != NULL; i++)
+        used |= (uint32_t)(dispatch->operands[i] != RLX_NONE) << i;
+    if (dispatch->faults) used |= 1u << RLX_VK_FAULT_BINDING;
+    if (dispatch->code == NULL) {
+        used = named_bindings(shaders[dispatch->shader].words, shaders[dispatch->shader].count);
+    }
+    while ((used & ~rlx_vk_layout_bindings(layout)) != 0)
+        layout++;
+    return layout;
+}
+
 static rlx_status create_module(rlx_vk_device *device, const uint32_t *words, uint32_t count,
                                 VkShaderModule *out_module) {
     VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
@@ -78,11 +105,12 @@ static rlx_status make_module(rlx_vk_device *device, const rlx_vk_dispatch *disp
     return status;
 }
 
-static rlx_status create_pipeline(rlx_vk_device *device, const rlx_vk_key *key,
-                                  VkShaderModule module, VkPipeline *out_pipeline) {
+static rlx_status create_pipeline(rlx_vk_device *device, VkShaderModule module,
+                                  rlx_vk_pipeline *made) {
     enum { FIRST_CONSTANT = 20 };
     uint32_t data[RLX_VK_BINDINGS + RLX_VK_CONSTANTS];
     VkSpecializationMapEntry entries[RLX_VK_BINDINGS + RLX_VK_CONSTANTS];
+    const rlx_vk_key *key = &made->key;
     uint32_t count = 0;
     for (uint32_t i = 0; i < RLX_VK_BINDINGS; i++, count++) {
         data[count] = key->dtypes[i];
@@ -100,43 +128,48 @@ static rlx_status create_pipeline(rlx_vk_device *device, const rlx_vk_key *key,
                   .module = module,
                   .pName = "main",
                   .pSpecializationInfo = &special},
-        .layout = device->layout};
+        .layout = device->layouts[made->layout].pipeline};
     return rlx_vk_check(device,
                         device->vk.CreateComputePipelines(device->handle, device->cache, 1, &info,
-                                                          NULL, out_pipeline),
+                                                          NULL, &made->handle),
                         "vkCreateComputePipelines");
 }
 
 static rlx_status find_locked(rlx_vk_device *device, const rlx_vk_dispatch *dispatch,
-                              const rlx_dtype *dtypes, VkPipeline *out_pipeline) {
-    rlx_vk_pipeline made = {.key = key_of(dispatch, dtypes)};
+                              const rlx_dtype *dtypes, rlx_vk_pipeline *out_pipeline) {
+    rlx_vk_pipeline made = {.key = key_of(dispatch, dtypes), .layout = layout_of(dispatch)};
     VkShaderModule module = VK_NULL_HANDLE;
     rlx_status status;
     for (uint32_t i = 0; i < device->pipelines.count; i++) {
         if (memcmp(&device->pipelines.items[i].key, &made.key, sizeof made.key) != 0) continue;
-        *out_pipeline = device->pipelines.items[i].handle;
+        *out_pipeline = device->pipelines.items[i];
         return RLX_OK;
     }
     RLX_TRY(
         rlx_vec_reserve(&device->base.allocator, &device->pipelines, device->pipelines.count + 1));
     RLX_TRY_WITH(make_module(device, dispatch, dtypes, &module), "shader '%s'",
                  shaders[dispatch->shader].name);
-    status = create_pipeline(device, &made.key, module, &made.handle);
+    status = create_pipeline(device, module, &made);
     device->vk.DestroyShaderModule(device->handle, module, NULL);
     if (status != RLX_OK) {
         return rlx_fail_context(status, "shader '%s'", shaders[dispatch->shader].name);
     }
     device->pipelines.items[device->pipelines.count++] = made;
     atomic_fetch_add(&device->pipelines_made, 1);
-    *out_pipeline = made.handle;
+    *out_pipeline = made;
     return RLX_OK;
 }
 
 rlx_status rlx_vk_find_pipeline(rlx_vk_device *device, const rlx_vk_dispatch *dispatch,
-                                const rlx_dtype *dtypes, VkPipeline *out_pipeline) {
+                                const rlx_dtype *dtypes, VkPipeline *out_pipeline,
+                                uint32_t *out_layout) {
+    rlx_vk_pipeline found = {0};
     rlx_status status;
     pthread_mutex_lock(&device->lock);
-    status = find_locked(device, dispatch, dtypes, out_pipeline);
+    status = find_locked(device, dispatch, dtypes, &found);
     pthread_mutex_unlock(&device->lock);
-    return status;
+    if (status != RLX_OK) return status;
+    *out_pipeline = found.handle;
+    *out_layout = found.layout;
+    return RLX_OK;
 }

@@ -182,7 +182,8 @@ static rlx_status add_extents(preparation *self, const rlx_vk_dispatch *dispatch
     command.ranges[10].buffer = self->stretch->records.handle;
     command.ranges[RLX_VK_FAULT_BINDING] = fault_range(self);
     RLX_TRY(add_record(self, job.words, 2 + 4 * job.count, &at));
-    RLX_TRY(rlx_vk_find_pipeline(self->stream->device, &reader, dtypes, &command.pipeline));
+    RLX_TRY(rlx_vk_find_pipeline(self->stream->device, &reader, dtypes, &command.pipeline,
+                                 &command.layout));
     return add_command(self, &command, at, 2 + 4 * job.count);
 }
 
@@ -213,7 +214,8 @@ static rlx_status add_dispatch(void *user, const rlx_vk_dispatch *dispatch) {
         self->words.items[at + dispatch->bases[i].word] += (int32_t)first;
     }
     if (dispatch->faults) command.ranges[RLX_VK_FAULT_BINDING] = fault_range(self);
-    RLX_TRY(rlx_vk_find_pipeline(self->stream->device, dispatch, dtypes, &command.pipeline));
+    RLX_TRY(rlx_vk_find_pipeline(self->stream->device, dispatch, dtypes, &command.pipeline,
+                                 &command.layout));
     if (dispatch->dim_count != 0) {
         RLX_TRY(add_extents(self, dispatch, at, dispatch->word_count));
     }
@@ -338,7 +340,8 @@ static rlx_status place_records(preparation *self) {
     for (uint32_t i = 0; i < stretch->commands.list.count; i++) {
         rlx_vk_command *command = &stretch->commands.list.items[i];
         if (command->kind != RLX_VK_DISPATCH) continue;
-        RLX_TRY(rlx_vk_write_set(device, stretch->sets, command->ranges, &command->set));
+        RLX_TRY(rlx_vk_write_set(device, stretch->sets, command->layout, command->ranges,
+                                 &command->set));
     }
     return RLX_OK;
 }

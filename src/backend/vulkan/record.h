@@ -20,6 +20,7 @@ typedef struct rlx_vk_command {
     rlx_vk_kind kind;
     uint32_t step; /* of the plan */
     VkPipeline pipeline;
+    uint32_t layout; /* of the device */
     VkDescriptorSet set;
     uint64_t groups;
     /* By binding; of a copy 0 is the source and 1 the destination. */

@@ -28,21 +28,26 @@ static void record_end(rlx_vk_device *device, VkCommandBuffer to) {
         VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
+/* *bound is the pipeline that is bound already. */
 static void record_dispatch(rlx_vk_device *device, VkCommandBuffer to,
-                            const rlx_vk_command *command) {
+                            const rlx_vk_command *command, VkPipeline *bound) {
     uint64_t most = device->caps.group_count;
     uint64_t x = command->groups < most ? command->groups : most;
     uint64_t y = (command->groups + x - 1) / x;
-    device->vk.CmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, command->pipeline);
-    device->vk.CmdBindDescriptorSets(to, VK_PIPELINE_BIND_POINT_COMPUTE, device->layout, 0, 1,
-                                     &command->set, 0, NULL);
+    if (*bound != command->pipeline) {
+        device->vk.CmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, command->pipeline);
+        *bound = command->pipeline;
+    }
+    device->vk.CmdBindDescriptorSets(to, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                     device->layouts[command->layout].pipeline, 0, 1, &command->set,
+                                     0, NULL);
     device->vk.CmdDispatch(to, (uint32_t)x, (uint32_t)y, 1);
 }
 
-static void record_command(rlx_vk_device *device, VkCommandBuffer to,
-                           const rlx_vk_command *command) {
+static void record_command(rlx_vk_device *device, VkCommandBuffer to, const rlx_vk_command *command,
+                           VkPipeline *bound) {
     if (command->kind == RLX_VK_BARRIER) record_barrier(device, to);
-    if (command->kind == RLX_VK_DISPATCH) record_dispatch(device, to, command);
+    if (command->kind == RLX_VK_DISPATCH) record_dispatch(device, to, command, bound);
     if (command->kind == RLX_VK_COPY_BYTES) {
         VkBufferCopy region = {command->ranges[0].offset, command->ranges[1].offset,
                                command->ranges[1].bytes};
@@ -54,6 +59,7 @@ static void record_command(rlx_vk_device *device, VkCommandBuffer to,
 /* Timestamps stand before and after each step; a step without commands has both in one place. */
 static void record_timed(rlx_vk_device *device, VkCommandBuffer to, const rlx_vk_stretch *self) {
     const rlx_vk_commands *commands = &self->commands;
+    VkPipeline bound = VK_NULL_HANDLE;
     uint32_t at = 0;
     device->vk.CmdResetQueryPool(to, self->queries, 0, 2 * self->base.step_count);
     for (uint32_t i = 0; i < self->base.step_count; i++) {
@@ -62,7 +68,7 @@ static void record_timed(rlx_vk_device *device, VkCommandBuffer to, const rlx_vk
         for (; at < commands->list.count &&
                commands->list.items[at].step == self->base.first_step + i;
              at++) {
-            record_command(device, to, &commands->list.items[at]);
+            record_command(device, to, &commands->list.items[at], &bound);
         }
         device->vk.CmdWriteTimestamp(to, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self->queries,
                                      2 * i + 1);
@@ -93,8 +99,9 @@ static rlx_status record(rlx_vk_device *device, rlx_vk_stretch *self, bool is_ti
     if (is_timed) {
         record_timed(device, to, self);
     } else {
+        VkPipeline bound = VK_NULL_HANDLE;
         for (uint32_t i = 0; i < self->commands.list.count; i++)
-            record_command(device, to, &self->commands.list.items[i]);
+            record_command(device, to, &self->commands.list.items[i], &bound);
     }
     record_end(device, to);
     RLX_TRY(rlx_vk_check(device, device->vk.EndCommandBuffer(to), "vkEndCommandBuffer"));

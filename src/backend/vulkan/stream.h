@@ -25,12 +25,13 @@ typedef struct rlx_vk_stream {
     uint64_t submit_ns;
 } rlx_vk_stream;
 
-/* sets.c: room for sets; and one of them, in which each binding shows exactly its range. What has
- * no bytes shows the range of binding 0, which is never read through it. */
+/* sets.c: room for sets; and one of them, in which each binding of a layout shows exactly its
+ * range. What has no bytes shows the range of binding 0, which is never read through it. */
 RLX_WARN_UNUSED rlx_status rlx_vk_create_sets(rlx_vk_device *device, uint32_t count,
                                               VkDescriptorPool *out_pool);
 RLX_WARN_UNUSED rlx_status rlx_vk_write_set(rlx_vk_device *device, VkDescriptorPool pool,
-                                            const rlx_vk_range *ranges, VkDescriptorSet *out_set);
+                                            uint32_t layout, const rlx_vk_range *ranges,
+                                            VkDescriptorSet *out_set);
 
 /* prepare.c: lowers the steps and fills commands, records and sets. */
 RLX_WARN_UNUSED rlx_status rlx_vk_stretch_fill(rlx_vk_stream *stream, rlx_vk_stretch *stretch);

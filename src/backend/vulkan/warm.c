@@ -12,7 +12,7 @@ enum { RECORD_BYTES = RLX_VK_WORDS * 4 };
 typedef struct vk_nothing {
     rlx_vk_buffer memory;
     VkDescriptorPool pool;
-    VkDescriptorSet set;
+    VkDescriptorSet sets[RLX_VK_LAYOUTS];
 } vk_nothing;
 
 static rlx_status create_nothing(rlx_vk_device *device, vk_nothing *self) {
@@ -24,8 +24,10 @@ static rlx_status create_nothing(rlx_vk_device *device, vk_nothing *self) {
     record[1] = 1;
     RLX_TRY(rlx_vk_flush(device, &self->memory, 0, RECORD_BYTES));
     ranges[0] = (rlx_vk_range){self->memory.handle, 0, RECORD_BYTES, false};
-    RLX_TRY(rlx_vk_create_sets(device, 1, &self->pool));
-    return rlx_vk_write_set(device, self->pool, ranges, &self->set);
+    RLX_TRY(rlx_vk_create_sets(device, RLX_VK_LAYOUTS, &self->pool));
+    for (uint32_t i = 0; i < RLX_VK_LAYOUTS; i++)
+        RLX_TRY(rlx_vk_write_set(device, self->pool, i, ranges, &self->sets[i]));
+    return RLX_OK;
 }
 
 static void destroy_nothing(rlx_vk_device *device, vk_nothing *self) {
@@ -45,16 +47,18 @@ static rlx_vk_pipeline *find_cold(rlx_vk_device *device, const rlx_vk_command *c
     return NULL;
 }
 
-static void record_dispatch(rlx_vk_device *device, const vk_nothing *nothing, VkPipeline pipeline) {
+static void record_dispatch(rlx_vk_device *device, const vk_nothing *nothing,
+                            const rlx_vk_pipeline *row) {
     VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                            .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
                            .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
     device->vk.CmdPipelineBarrier(device->transfer, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                                   VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &all, 0, NULL, 0,
                                   NULL);
-    device->vk.CmdBindPipeline(device->transfer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    device->vk.CmdBindPipeline(device->transfer, VK_PIPELINE_BIND_POINT_COMPUTE, row->handle);
     device->vk.CmdBindDescriptorSets(device->transfer, VK_PIPELINE_BIND_POINT_COMPUTE,
-                                     device->layout, 0, 1, &nothing->set, 0, NULL);
+                                     device->layouts[row->layout].pipeline, 0, 1,
+                                     &nothing->sets[row->layout], 0, NULL);
     device->vk.CmdDispatch(device->transfer, 1, 1, 1);
 }
 
@@ -64,7 +68,7 @@ static rlx_status dispatch_cold(rlx_vk_device *device, const rlx_vk_commands *co
     for (uint32_t i = 0; i < commands->list.count; i++) {
         rlx_vk_pipeline *row = find_cold(device, &commands->list.items[i]);
         if (row == NULL) continue;
-        record_dispatch(device, nothing, row->handle);
+        record_dispatch(device, nothing, row);
         row->is_warm = true;
     }
     return rlx_vk_finish_transfer(device);

@@ -301,10 +301,11 @@ uvec2 evaluate() {
 void main() {
     int index = item();
     if (index >= product(1, int(K0))) return;
-    for (int d = int(K0) - 1; d >= 0; d--) {
+    for (int d = int(K0) - 1; d > 0; d--) {
         int rest = index / p[1 + d];
         coordinates[d] = index - rest * p[1 + d];
         index = rest;
     }
+    if (K0 > 0u) coordinates[0] = index;
     put_10(place(9), evaluate());
 }

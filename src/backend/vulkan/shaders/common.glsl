@@ -292,12 +292,12 @@ int product(int dims, int rank) {
 // The offset of the row-major number `index` among the dims at p[dims], by the strides at p[strides].
 int offset(int dims, int strides, int rank, int index) {
     int at = 0;
-    for (int d = rank - 1; d >= 0; d--) {
+    for (int d = rank - 1; d > 0; d--) {
         int size = p[dims + d], rest = index / size;
         at += (index - rest * size) * p[strides + d];
         index = rest;
     }
-    return at;
+    return rank > 0 ? at + index * p[strides] : at; // the first axis takes no division
 }
 float pf(int at) { return intBitsToFloat(p[at]); }
 

@@ -5,9 +5,20 @@
 // p: step; batch rank, 6 batch dims; m, n, k; bases of out, a, b, bias, residual (11..15); alpha, and alpha and
 // beta of the activation (16..18); then for out, a, b, bias, residual from 19 on 8 words each: strides of m (k
 // for b), n (k for a), and of 6 batch axes.
-// Of f64 alpha is at 16 and 17, and there is no activation. K0: activation; K1: 1 bias, 2 residual, 4 gated; K2: integers.
+// Of f64 alpha is at 16 and 17, and activations are few. K0: activation; K1: 1 bias, 2 residual, 4 gated; K2: integers.
 #include "common.glsl"
 #include "math.glsl"
+#ifdef DOUBLE
+#include "math64.glsl"
+real activate(uint op, real x) {
+    if (op == 0u) return abs(x);
+    if (op == 1u) return -x;
+    if (op == 20u) return tanh_(x);
+    if (op == 25u) return sigmoid_(x);
+    if (op == 26u) return x < 0.0 ? 0.0 : x;
+    return x;
+}
+#endif
 IN(1) IN(2) IN(3) IN(4)
 OUT(10)
 void main() {
@@ -36,7 +47,9 @@ void main() {
 #endif
     if ((K1 & 1u) != 0u) sum += float_3(bias);
     if ((K1 & 6u) == 2u) sum += float_4(residual);
-#ifndef DOUBLE
+#ifdef DOUBLE
+    sum = activate(K0, sum);
+#else
     if (K0 != NO_ACTIVATION) sum = activate(K0, sum, pf(17), pf(18));
 #endif
     if ((K1 & 4u) != 0u) sum *= float_4(residual);
