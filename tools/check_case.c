@@ -47,7 +47,7 @@ static bool give(check_run *run, const char *name, const rlx_onnx_data *value) {
                                                                : "";
     snprintf(run->names[at], sizeof run->names[at], "%s%s", name, suffix);
     *given = (rlx_given_value){.name = run->names[at], .dtype = RLX_DTYPE_I64};
-    if (value->kind == RLX_ONNX_KIND_TENSOR) {
+    if (value->kind == RLX_ONNX_KIND_TENSOR || value->kind == RLX_ONNX_KIND_STRINGS) {
         given->dtype = value->dtype;
         given->shape = value->shape;
         given->data = value->bytes == 0 ? (const void *)"" : value->data;
@@ -74,8 +74,6 @@ static rlx_status read_inputs(check_run *run, const char *folder) {
         if (access(path, R_OK) != 0) continue;
         rlx_status status = rlx_onnx_read_input(run->ports, i, path, &value);
         if (status != RLX_OK) return note_error(run, status);
-        if (value.kind == RLX_ONNX_KIND_STRINGS)
-            return note(run, CHECK_UNSUPPORTED, "an input of strings");
         if (value.contradicts && run->odd_count < MOST_VALUES) {
             run->odd[run->odd_count++] =
                 (rlx_given_value){.name = rlx_onnx_input_name(run->ports, i),
@@ -235,6 +233,24 @@ static rlx_status compare_data(check_run *run, const char *name, rlx_dtype dtype
     return RLX_OK;
 }
 
+/* Rows of bytes that may be filled up to different widths. */
+static rlx_status compare_strings(check_run *run, const char *name, const char *got,
+                                  const rlx_shape *shape, const rlx_onnx_data *expected) {
+    size_t width = (size_t)shape->dims[shape->rank - 1];
+    size_t wanted = (size_t)expected->shape.dims[shape->rank - 1];
+    const char *data = expected->data;
+    char text[300];
+    for (uint64_t i = 0; i < expected->bytes / wanted; i++) {
+        size_t a = strnlen(got + i * width, width), b = strnlen(data + i * wanted, wanted);
+        if (a == b && memcmp(got + i * width, data + i * wanted, a) == 0) continue;
+        snprintf(text, sizeof text, "output '%s'[%" PRIu64 "] is '%.*s' instead of '%.*s'", name, i,
+                 (int)(a < 80 ? a : 80), got + i * width, (int)(b < 80 ? b : 80),
+                 data + i * wanted);
+        return note(run, CHECK_DIFFERS, text);
+    }
+    return RLX_OK;
+}
+
 static rlx_status compare_tensor(check_run *run, rlx_exec *exec, const char *name,
                                  const rlx_onnx_data *expected) {
     uint32_t index;
@@ -244,7 +260,8 @@ static rlx_status compare_tensor(check_run *run, rlx_exec *exec, const char *nam
     if (status == RLX_OK) status = rlx_exec_output(exec, 0, index, &info);
     if (status != RLX_OK) return note_error(run, status);
     bool is_same = info.shape.rank == expected->shape.rank;
-    for (uint32_t i = 0; is_same && i < info.shape.rank; i++)
+    bool is_text = expected->kind == RLX_ONNX_KIND_STRINGS;
+    for (uint32_t i = 0; is_same && i + is_text < info.shape.rank; i++)
         is_same = info.shape.dims[i] == expected->shape.dims[i];
     /* Test files of bf16 may call their bits u16. */
     bool is_raw = info.dtype == RLX_DTYPE_BF16 && expected->dtype == RLX_DTYPE_U16;
@@ -257,8 +274,13 @@ static rlx_status compare_tensor(check_run *run, rlx_exec *exec, const char *nam
     void *got = malloc(info.bytes + 1);
     if (got == NULL) return note(run, CHECK_FAILED, "no memory");
     status = rlx_exec_read_output(exec, 0, index, got, info.bytes, NULL);
-    status = status != RLX_OK ? note_error(run, status)
-                              : compare_data(run, name, info.dtype, got, expected, info.elements);
+    if (status != RLX_OK) {
+        status = note_error(run, status);
+    } else if (is_text) {
+        status = compare_strings(run, name, got, &info.shape, expected);
+    } else {
+        status = compare_data(run, name, info.dtype, got, expected, info.elements);
+    }
     free(got);
     return status;
 }
@@ -267,9 +289,8 @@ static rlx_status compare_value(check_run *run, rlx_exec *exec, const char *name
                                 const rlx_onnx_data *expected) {
     char item[200];
     uint32_t index;
-    if (expected->kind == RLX_ONNX_KIND_TENSOR) return compare_tensor(run, exec, name, expected);
-    if (expected->kind == RLX_ONNX_KIND_STRINGS)
-        return note(run, CHECK_UNSUPPORTED, "an output of strings");
+    if (expected->kind == RLX_ONNX_KIND_TENSOR || expected->kind == RLX_ONNX_KIND_STRINGS)
+        return compare_tensor(run, exec, name, expected);
     for (uint32_t i = 0; expected->kind == RLX_ONNX_KIND_SEQUENCE && i < expected->count; i++) {
         snprintf(item, sizeof item, "%s.%u", name, i);
         rlx_status status = compare_value(run, exec, item, &expected->items[i]);

@@ -2,7 +2,8 @@
 /* Arrays as .npy files (numpy): what one holds, and writing one. Little-endian, row-major.
  *
  * numpy has no bf16, f8, 4-bit or block types. Their raw bytes stand in u16 (bf16) or u8 arrays: of
- * the same shape where an element has whole bytes, else flat. */
+ * the same shape where an element has whole bytes, else flat. Strings of numpy ("S9") are bytes in
+ * one more axis, filled up with zeros. */
 #ifndef RLX_NPY_H
 #define RLX_NPY_H
 

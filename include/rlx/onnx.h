@@ -16,7 +16,8 @@ typedef enum rlx_onnx_kind {
     RLX_ONNX_KIND_TENSOR = 0,
     RLX_ONNX_KIND_SEQUENCE, /* `count` items */
     RLX_ONNX_KIND_EMPTY,    /* an optional that holds nothing */
-    RLX_ONNX_KIND_STRINGS   /* a tensor of strings: shape only */
+    RLX_ONNX_KIND_STRINGS   /* a tensor of strings: u8, with the bytes of each, filled up with
+                             * zeros, in one more axis */
 } rlx_onnx_kind;
 
 typedef struct rlx_onnx_data {

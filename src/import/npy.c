@@ -18,6 +18,7 @@ typedef struct npy_header {
     rlx_npy_info info;
     bool has_descr, has_order, has_shape;
     bool is_fortran;
+    int64_t string_bytes; /* 0: no strings */
 } npy_header;
 
 static rlx_status broken(const char *what) {
@@ -53,6 +54,16 @@ static rlx_status read_string(npy_cursor *cursor, char *out, size_t bytes) {
     return RLX_OK;
 }
 
+/* "S9": strings of 9 bytes, filled up with zeros: bytes in one more axis. */
+static rlx_status read_string_bytes(const char *digits, npy_header *out) {
+    out->info.dtype = RLX_DTYPE_U8;
+    out->string_bytes = 0;
+    for (; *digits >= '0' && *digits <= '9'; digits++)
+        out->string_bytes = out->string_bytes * 10 + (*digits - '0'); /* 13 digits at most */
+    if (*digits != 0 || out->string_bytes == 0) return broken("strings without a length");
+    return RLX_OK;
+}
+
 static rlx_status read_dtype(npy_cursor *cursor, npy_header *out) {
     static const struct {
         const char *code;
@@ -67,6 +78,7 @@ static rlx_status read_dtype(npy_cursor *cursor, npy_header *out) {
     char descr[16];
     RLX_TRY(read_string(cursor, descr, sizeof descr));
     char order = descr[0];
+    if (descr[0] != 0 && descr[1] == 'S') return read_string_bytes(descr + 2, out);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (order == 0 || strcmp(descr + 1, rows[i].code) != 0) continue;
         bool is_one_byte = rows[i].code[1] == '1';
@@ -166,6 +178,15 @@ static rlx_status check_order(const npy_header *header) {
                                      "numpy.ascontiguousarray");
 }
 
+static rlx_status add_bytes_axis(npy_header *header) {
+    rlx_shape *shape = &header->info.shape;
+    if (header->string_bytes == 0) return RLX_OK;
+    if (shape->rank == RLX_MAX_RANK)
+        return RLX_FAIL(RLX_UNSUPPORTED, "strings in %d dims", RLX_MAX_RANK);
+    shape->dims[shape->rank++] = header->string_bytes;
+    return RLX_OK;
+}
+
 static rlx_status check_size(const npy_header *header, uint64_t file_bytes) {
     uint64_t available = file_bytes - header->info.offset, bytes = header->info.bytes;
     if (bytes <= available) return RLX_OK;
@@ -205,6 +226,7 @@ rlx_status rlx_npy_parse(const uint8_t *data, uint64_t bytes, uint64_t file_byte
     npy_cursor cursor = {text, text + length};
     RLX_TRY(read_dict(&cursor, &header));
     RLX_TRY(check_order(&header));
+    RLX_TRY(add_bytes_axis(&header));
     rlx_type type =
         rlx_type_make(header.info.dtype, header.info.shape.dims, header.info.shape.rank);
     RLX_TRY(rlx_type_bytes(&type, &header.info.bytes));

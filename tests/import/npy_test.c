@@ -38,6 +38,25 @@ static void headers_of_all_formats_are_read(void **state) {
     }
 }
 
+static void strings_are_bytes_in_one_more_axis(void **state) {
+    (void)state;
+    rlx_npy_info info;
+    assert_ok(parse(1, "{'descr': '|S9', 'fortran_order': False, 'shape': (2, 3), }", 54, &info));
+    assert_int_equal(RLX_DTYPE_U8, info.dtype);
+    assert_int_equal(3, info.shape.rank);
+    assert_int_equal(9, info.shape.dims[2]);
+    assert_int_equal(54, info.bytes);
+    assert_status(RLX_PARSE,
+                  parse(1, "{'descr':'|S','fortran_order':False,'shape':(2,)}", 2, &info));
+    assert_status(RLX_PARSE,
+                  parse(1, "{'descr':'|S2x','fortran_order':False,'shape':(2,)}", 4, &info));
+    assert_status(RLX_IO,
+                  parse(1, "{'descr':'|S9','fortran_order':False,'shape':(2,)}", 17, &info));
+    assert_status(
+        RLX_UNSUPPORTED,
+        parse(1, "{'descr':'|S1','fortran_order':False,'shape':(1,1,1,1,1,1,1,1)}", 1, &info));
+}
+
 static void every_dtype_of_numpy_that_we_have_is_read(void **state) {
     (void)state;
     const struct {
@@ -178,6 +197,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_of_all_formats_are_read),
         cmocka_unit_test(every_dtype_of_numpy_that_we_have_is_read),
+        cmocka_unit_test(strings_are_bytes_in_one_more_axis),
         cmocka_unit_test(what_cannot_be_read_is_said),
         cmocka_unit_test(hostile_headers_are_refused),
         cmocka_unit_test(what_is_written_reads_back),

@@ -99,6 +99,22 @@ class Verbs(tool.ToolTest):
         content = content.replace(field(8, field(2, 13)), field(8, field(2, 15)))
         self.check_file_of(content, ["x", "like"], [[1, 2], [4]], [[1, 1], [0, 0, 0, 0]], prints=["1 passed, 0 failed"])
 
+    def test_a_model_of_strings_runs_like_any_other(self):
+        words = field(5, field(1, "stopwords") + field(9, "monday") + field(9, "a_word_that_is_too_long") + field(20, 8))
+        words += field(5, field(1, "case_change_action") + field(4, "UPPER") + field(20, 3))
+        text = field(1, field(1, 8) + field(2, field(1, field(2, "C"))))
+        graph = field(1, node("StringNormalizer", ["x"], "kept") + words) + field(1, node("Equal", ["kept", "w"], "is"))
+        graph += field(5, field(1, 1) + field(2, 8) + field(6, "FRIDAY") + field(8, "w"))
+        graph += field(11, field(1, "x") + field(2, text)) + field(12, field(1, "kept") + field(2, text)) + field(12, field(1, "is"))
+        self.write("m.onnx", field(1, 8) + field(7, graph) + field(8, field(2, 13)))
+        days = [b"Monday", b"friday", b"sunday"]
+        self.write("x.npy", tool.npy_bytes("|u1", (3,), []).replace(b"|u1", b"|S6") + b"".join(days))
+        self.rlx("inspect", "m.onnx", prints=["symbol C", "symbol x.bytes"])
+        self.rlx("plan", "m.onnx", "--bind", "C=3", "--bind", "x.bytes=6")
+        self.rlx("run", "m.onnx", "--input", "x=x.npy", "--output-dir", "out", prints=["kept : u8[2, 6]", "is : bool[2]"])
+        self.assertEqual((self.folder / "out/kept.npy").read_bytes()[-12:], b"FRIDAYSUNDAY")
+        self.assertEqual((self.folder / "out/is.npy").read_bytes()[-2:], b"\x01\x00")
+
     def test_a_symbol_that_is_not_bound_is_named(self):
         self.write("m.onnx", layer("N"))
         self.rlx("run", "m.onnx", code=1, says=["'N'"])

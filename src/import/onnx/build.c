@@ -56,7 +56,15 @@ bool ox_has(const ox *o, uint32_t index) {
 rlx_value_id ox_maybe(ox *o, uint32_t index) {
     if (!ox_ok(o) || !ox_has(o, index)) return RLX_NONE;
     if (o->in[index].kind == OX_TENSOR) return o->in[index].value;
+    if (o->in[index].kind == OX_STRINGS) ox_unsupported(o, "input %u holds strings", index);
     ox_invalid(o, "input %u is no tensor", index);
+    return RLX_NONE;
+}
+
+rlx_value_id ox_strings(ox *o, uint32_t index) {
+    if (!ox_ok(o)) return RLX_NONE;
+    if (ox_has(o, index) && o->in[index].kind == OX_STRINGS) return o->in[index].value;
+    ox_invalid(o, "input %u holds no strings", index);
     return RLX_NONE;
 }
 
@@ -280,7 +288,8 @@ static void run_handler(ox *o) {
 /* The graph's value gets the ONNX name, so that plans and messages speak the model's language. */
 static void name_value(ox *o, const char *name, ox_item item) {
     rlx_value_id other;
-    if (item.kind != OX_TENSOR || item.value >= o->graph->values.count) return;
+    bool is_tensor = item.kind == OX_TENSOR || item.kind == OX_STRINGS;
+    if (!is_tensor || item.value >= o->graph->values.count) return;
     if (o->graph->values.items[item.value].name[0] != '%') return;
     if (rlx_graph_find(o->graph, name, &other) == RLX_OK) return;
     ox_fail(o, rlx_graph_rename(o->graph, item.value, name));
@@ -350,7 +359,7 @@ static void define_initializers(ox *o, const rlx_onnx_graph *graph) {
         uint32_t known = find_name(o, tensor->name);
         if (known != RLX_NONE && known >= o->base)
             ox_invalid(o, "initializer '%s' is defined twice", tensor->name);
-        ox_define(o, tensor->name, ox_item_of(ox_tensor(o, tensor, is_free ? tensor->name : NULL)));
+        ox_define(o, tensor->name, ox_tensor_item(o, tensor, is_free ? tensor->name : NULL));
     }
 }
 

@@ -20,6 +20,7 @@ typedef enum ox_kind {
     OX_UNKNOWN = 0, /* of a node that is not supported: nothing more is said about it */
     OX_NONE,        /* an absent optional input */
     OX_TENSOR,
+    OX_STRINGS,  /* a tensor of strings: u8 [..][bytes], each filled up with zeros */
     OX_SEQUENCE, /* `count` items */
     OX_EMPTY     /* an optional that holds nothing */
 } ox_kind;
@@ -93,9 +94,10 @@ static inline bool ox_ok(const ox *o) {
 
 /* Inputs and outputs of the node. */
 bool ox_has(const ox *o, uint32_t index);
-rlx_value_id ox_in(ox *o, uint32_t index);    /* a tensor that must be there */
-rlx_value_id ox_maybe(ox *o, uint32_t index); /* RLX_NONE when absent */
-bool ox_wants(const ox *o, uint32_t index);   /* whether output `index` has a name */
+rlx_value_id ox_in(ox *o, uint32_t index);      /* a tensor that must be there */
+rlx_value_id ox_maybe(ox *o, uint32_t index);   /* RLX_NONE when absent */
+rlx_value_id ox_strings(ox *o, uint32_t index); /* the bytes of a tensor of strings */
+bool ox_wants(const ox *o, uint32_t index);     /* whether output `index` has a name */
 void ox_give(ox *o, uint32_t index, rlx_value_id value);
 void ox_give_item(ox *o, uint32_t index, ox_item item);
 
@@ -166,6 +168,7 @@ rlx_value_id ox_doubles(ox *o, rlx_dtype dtype, const double *items, const int64
                         uint32_t rank);
 rlx_value_id ox_range(ox *o, rlx_dtype dtype, int64_t count); /* 0 .. count - 1 */
 rlx_value_id ox_tensor(ox *o, const rlx_onnx_tensor *tensor, const char *name);
+ox_item ox_tensor_item(ox *o, const rlx_onnx_tensor *tensor, const char *name); /* or strings */
 
 /* Memory that lives as long as the build. NULL after a failure. */
 void *ox_memory(ox *o, uint64_t count, uint64_t item_bytes);

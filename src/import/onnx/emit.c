@@ -318,3 +318,9 @@ rlx_value_id ox_tensor(ox *o, const rlx_onnx_tensor *tensor, const char *name) {
                                            &value));
     return value;
 }
+
+ox_item ox_tensor_item(ox *o, const rlx_onnx_tensor *tensor, const char *name) {
+    ox_item item = ox_item_of(ox_tensor(o, tensor, name));
+    if (tensor->is_string) item.kind = OX_STRINGS;
+    return item;
+}

@@ -97,8 +97,25 @@ static void learn_symbol(ox *o, const char *symbol, int64_t value) {
     o->symbol_values = values;
 }
 
+/* A type of strings as what stands for it: bytes in one more axis, whose size is the symbol
+ * NAME.bytes. Any other type stays. */
+static rlx_onnx_type bytes_type(ox *o, const char *name, const rlx_onnx_type *type) {
+    rlx_onnx_type bytes = *type;
+    if (type->kind != RLX_ONNX_TYPE_TENSOR || !rlx_onnx_is_string(type->data_type)) return bytes;
+    bytes.data_type = RLX_ONNX_DATA_BYTE;
+    if (!type->has_shape || !ox_ok(o)) return bytes;
+    if (type->rank == RLX_MAX_RANK)
+        ox_fail(o,
+                RLX_FAIL(RLX_UNSUPPORTED, "input '%s' has strings in %u dims", name, type->rank));
+    if (!ox_ok(o)) return bytes;
+    bytes.dims[bytes.rank] = -1;
+    ox_fail(o, rlx_scratch_printf(&o->memory, &bytes.symbols[bytes.rank++], "%s.bytes", name));
+    return bytes;
+}
+
 /* Sizes of symbols from the shapes of offered values. */
-static void learn_symbols(ox *o, const char *name, const rlx_onnx_type *type) {
+static void learn_symbols(ox *o, const char *name, const rlx_onnx_type *declared) {
+    const rlx_onnx_type held = bytes_type(o, name, declared), *type = &held;
     const rlx_given_value *given = find_given(o, name);
     int64_t known;
     if (given == NULL || !type->has_shape) return;
@@ -165,8 +182,9 @@ static void check_given(ox *o, const char *name, rlx_dtype dtype, const rlx_shap
                         rlx_type_text(NULL, &other, got, sizeof got)));
 }
 
-static ox_item tensor_input(ox *o, const char *name, const rlx_onnx_type *type, bool is_bound,
+static ox_item tensor_input(ox *o, const char *name, const rlx_onnx_type *declared, bool is_bound,
                             bool is_outline) {
+    const rlx_onnx_type held = bytes_type(o, name, declared), *type = &held;
     rlx_dtype dtype = RLX_DTYPE_F32;
     rlx_shape shape = {0};
     rlx_value_id value = RLX_NONE;
@@ -176,6 +194,9 @@ static ox_item tensor_input(ox *o, const char *name, const rlx_onnx_type *type, 
         return (ox_item){.kind = OX_UNKNOWN};
     }
     find_shape(o, name, type, is_outline, &shape);
+    if (ox_ok(o) && rlx_onnx_is_string(declared->data_type) && shape.rank == 0 && !is_outline)
+        ox_fail(o, RLX_FAIL(RLX_INVALID_ARGUMENT,
+                            "input '%s' holds strings: bytes in one more axis are wanted", name));
     if (!is_outline) check_given(o, name, dtype, &shape);
     if (!ox_ok(o)) return (ox_item){.kind = OX_UNKNOWN};
     if (is_bound) {
@@ -185,7 +206,9 @@ static ox_item tensor_input(ox *o, const char *name, const rlx_onnx_type *type, 
     } else {
         ox_fail(o, rlx_graph_add_input(o->graph, name, dtype, shape, &value));
     }
-    return ox_item_of(value);
+    ox_item item = ox_item_of(value);
+    if (rlx_onnx_is_string(declared->data_type)) item.kind = OX_STRINGS;
+    return item;
 }
 
 static ox_item make_input(ox *o, const char *name, const rlx_onnx_type *type, bool is_bound,
@@ -250,7 +273,7 @@ static void define_inputs(ox *o, bool is_outline) {
 
 static void add_output(ox *o, const char *name, ox_item item) {
     const char *text = NULL;
-    if (item.kind == OX_TENSOR) {
+    if (item.kind == OX_TENSOR || item.kind == OX_STRINGS) {
         ox_fail(o, rlx_graph_add_output(o->graph, item.value, name));
     } else if (item.kind == OX_SEQUENCE) {
         for (uint32_t i = 0; i < item.count && ox_ok(o); i++) {

@@ -17,7 +17,7 @@ static void constant_list(ox *o, const rlx_onnx_attr *attr, rlx_dtype dtype, boo
 void rlx_ox_constant(ox *o) {
     const rlx_onnx_attr *attr = NULL;
     if ((attr = ox_attr(o, "value")) != NULL && attr->tensor != NULL) {
-        ox_give(o, 0, ox_tensor(o, attr->tensor, NULL));
+        ox_give_item(o, 0, ox_tensor_item(o, attr->tensor, NULL));
     } else if ((attr = ox_attr(o, "value_float")) != NULL) {
         constant_list(o, attr, RLX_DTYPE_F32, false);
     } else if ((attr = ox_attr(o, "value_floats")) != NULL) {
@@ -36,6 +36,7 @@ void rlx_ox_constant_of_shape(ox *o) {
     rlx_ints shape = {0};
     rlx_value_id value;
     if (attr != NULL && attr->tensor != NULL) {
+        if (attr->tensor->is_string) ox_unsupported(o, "a tensor of strings");
         value = ox_tensor(o, attr->tensor, NULL);
         value = ox_reshape(o, value, NULL, 0);
     } else {

@@ -59,7 +59,7 @@ static void rewind_to(ox *o, const mark *from) {
 
 /* Tensors of an item, one after the other. */
 static void flatten(ox *o, const ox_item *item, rlx_value_id *out, uint32_t *count) {
-    if (item->kind == OX_TENSOR) {
+    if (item->kind == OX_TENSOR || item->kind == OX_STRINGS) {
         if (*count == MOST_CARRIED) {
             ox_unsupported(o, "more than %d values", MOST_CARRIED);
         } else {
@@ -72,7 +72,8 @@ static void flatten(ox *o, const ox_item *item, rlx_value_id *out, uint32_t *cou
 
 /* The same item with other tensors. */
 static ox_item refill(ox *o, const ox_item *like, const rlx_value_id *values, uint32_t *at) {
-    if (like->kind == OX_TENSOR) return ox_item_of(values[(*at)++]);
+    if (like->kind == OX_TENSOR || like->kind == OX_STRINGS)
+        return (ox_item){.kind = like->kind, .value = values[(*at)++]};
     if (like->kind != OX_SEQUENCE) return *like;
     ox_item *items = ox_memory(o, like->count, sizeof *items);
     for (uint32_t i = 0; i < like->count && ox_ok(o); i++)
@@ -82,7 +83,7 @@ static ox_item refill(ox *o, const ox_item *like, const rlx_value_id *values, ui
 
 static bool same_form(const ox *o, const ox_item *a, const ox_item *b) {
     if (a->kind != b->kind) return false;
-    if (a->kind == OX_TENSOR) {
+    if (a->kind == OX_TENSOR || a->kind == OX_STRINGS) {
         rlx_type x = ox_type(o, a->value), y = ox_type(o, b->value);
         return x.dtype == y.dtype && rlx_shape_equal(&x.shape, &y.shape) &&
                !ox_has_extent(o, a->value) && !ox_has_extent(o, b->value);

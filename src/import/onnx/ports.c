@@ -158,9 +158,9 @@ uint32_t rlx_onnx_op_version(uint32_t index, uint32_t nth) {
 }
 
 /* Whether a shape cannot be what the model declares. */
-static bool is_contradiction(const rlx_onnx_type *type, const rlx_shape *shape) {
+static bool is_contradiction(const rlx_onnx_type *type, const rlx_shape *shape, bool is_string) {
     if (!type->has_shape) return false;
-    if (type->rank != shape->rank) return true;
+    if (type->rank + is_string != shape->rank) return true;
     for (uint32_t i = 0; i < type->rank; i++) {
         if (type->dims[i] >= 0 && type->dims[i] != shape->dims[i]) return true;
     }
@@ -175,7 +175,6 @@ static rlx_status take_tensor(rlx_onnx_reader *reader, rlx_wire wire, const rlx_
     *out_data =
         (rlx_onnx_data){.kind = tensor.is_string ? RLX_ONNX_KIND_STRINGS : RLX_ONNX_KIND_TENSOR,
                         .shape = tensor.shape};
-    if (tensor.is_string) return RLX_OK;
     if (!tensor.is_known || tensor.location != NULL)
         return RLX_FAIL(RLX_UNSUPPORTED, "a tensor of type %s",
                         rlx_onnx_type_name(tensor.data_type));
@@ -189,7 +188,7 @@ static rlx_status take_tensor(rlx_onnx_reader *reader, rlx_wire wire, const rlx_
     out_data->dtype = tensor.dtype;
     out_data->data = copy;
     out_data->bytes = tensor.bytes;
-    out_data->contradicts = is_contradiction(type, &tensor.shape);
+    out_data->contradicts = is_contradiction(type, &tensor.shape, tensor.is_string);
     return RLX_OK;
 }
 

@@ -16,6 +16,9 @@ enum {
     RLX_ONNX_NEWEST_OPSET = 21
 };
 
+/* Numbers of TensorProto.DataType that are asked for by name. */
+enum { RLX_ONNX_DATA_BYTE = 2, RLX_ONNX_DATA_STRING = 8 };
+
 typedef struct rlx_onnx_graph rlx_onnx_graph;
 
 typedef struct rlx_onnx_text {
@@ -26,7 +29,7 @@ typedef struct rlx_onnx_text {
 typedef struct rlx_onnx_tensor {
     const char *name; /* never NULL */
     int32_t data_type;
-    bool is_string, is_known; /* is_known: dtype has an rlx dtype */
+    bool is_string, is_known; /* is_known: dtype has an rlx dtype; strings: u8 [..][bytes] */
     rlx_dtype dtype;
     rlx_shape shape;
     const void *data; /* row-major, little-endian; in the file's map or in scratch */
@@ -152,6 +155,9 @@ RLX_WARN_UNUSED rlx_status rlx_onnx_name_of(rlx_onnx_reader *reader, const rlx_w
 /* The rlx dtype of an ONNX number; false: string, complex, none. */
 bool rlx_onnx_dtype(int64_t data_type, rlx_dtype *out_dtype);
 const char *rlx_onnx_type_name(int64_t data_type); /* "FLOAT", for messages */
+static inline bool rlx_onnx_is_string(int64_t data_type) {
+    return data_type == RLX_ONNX_DATA_STRING;
+}
 
 /* Where a tensor's bytes are, as a source. External files are looked up beside `model_path`:
  * RLX_INVALID_GRAPH for a path that leaves its folder. Texts go to `memory`. */

@@ -37,7 +37,7 @@ static const struct {
     {"UINT4", RLX_DTYPE_U4},
     {"INT4", RLX_DTYPE_I4},
 };
-enum { TYPE_COUNT = sizeof types / sizeof *types, STRING_TYPE = 8 };
+enum { TYPE_COUNT = sizeof types / sizeof *types, MOST_STRING_BYTES = 1 << 28 };
 
 bool rlx_onnx_dtype(int64_t data_type, rlx_dtype *out_dtype) {
     if (data_type < 0 || data_type >= TYPE_COUNT || types[data_type].dtype < 0) return false;
@@ -223,14 +223,39 @@ static rlx_status take_typed(rlx_onnx_reader *reader, rlx_wire wire, const typed
     return RLX_OK;
 }
 
+/* Strings become rows of bytes as long as the longest, filled up with zeros: u8 [..][bytes]. Where
+ * that cannot be told apart (a zero inside) or is absurdly large, the type stays unknown. */
+static rlx_status take_strings(rlx_onnx_reader *reader, rlx_onnx_tensor *tensor) {
+    uint64_t longest = 1;
+    uint8_t *rows = NULL;
+    for (uint32_t i = 0; i < tensor->string_count; i++) {
+        const rlx_onnx_text *text = &tensor->strings[i];
+        if (strlen(text->data) != text->length) return RLX_OK;
+        if (longest < text->length) longest = text->length;
+    }
+    if (tensor->shape.rank == RLX_MAX_RANK || longest > MOST_STRING_BYTES ||
+        longest * tensor->string_count > MOST_STRING_BYTES) {
+        return RLX_OK;
+    }
+    RLX_TRY(rlx_scratch_array(reader->memory, tensor->string_count + 1u, longest, (void **)&rows));
+    for (uint32_t i = 0; i < tensor->string_count; i++)
+        memcpy(rows + i * longest, tensor->strings[i].data, tensor->strings[i].length);
+    tensor->shape.dims[tensor->shape.rank++] = (int64_t)longest;
+    tensor->dtype = RLX_DTYPE_U8;
+    tensor->is_known = true;
+    tensor->data = rows;
+    tensor->bytes = longest * tensor->string_count;
+    return RLX_OK;
+}
+
 static rlx_status finish(rlx_onnx_reader *reader, rlx_wire wire, const typed_data *typed,
                          uint64_t length, rlx_onnx_tensor *tensor) {
     uint64_t expected = 0, elements = 0;
-    tensor->is_string = tensor->data_type == STRING_TYPE;
+    tensor->is_string = rlx_onnx_is_string(tensor->data_type);
     tensor->is_known = rlx_onnx_dtype(tensor->data_type, &tensor->dtype);
     RLX_TRY(rlx_shape_elements(&tensor->shape, &elements));
     if (tensor->is_string) {
-        if (tensor->string_count == elements) return RLX_OK;
+        if (tensor->string_count == elements) return take_strings(reader, tensor);
         return RLX_FAIL(RLX_PARSE, "%u strings for %" PRIu64 " elements", tensor->string_count,
                         elements);
     }
