@@ -4,6 +4,8 @@
  * there is no driver. */
 #include "backend/vulkan/caps.h"
 #include "backend/vulkan/record.h"
+#include "driver/device.h"
+#include "plan/plan.h"
 #include "support/support.h"
 
 #include <rlx/rlx.h>
@@ -609,6 +611,43 @@ static void an_arena_above_128_mib_works(void **state) {
     }
 }
 
+/* Drivers end submits that take too long: none is planned for much more than 100 ms, by the speed
+ * that a plan assumes of the device. A step alone may be longer. */
+static void a_submit_is_bounded_in_time(void **state) {
+    enum { CHAINED = 40 };
+    char text[4096] = "rlx 1\ninput y0 : f32[256, 256]\nparam w : f32[256, 256] = seeded(1, 1)\n";
+    rlx_compile_options how = {.size = sizeof how};
+    rlx_device *device = NULL;
+    rlx_graph *graph = NULL;
+    rlx_session *session = NULL;
+    rlx_program *program = NULL;
+    (void)state;
+    for (int i = 0; i < CHAINED; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "y%d = matmul(y%d, w)\n", i + 1,
+                 i);
+    snprintf(text + strlen(text), sizeof text - strlen(text), "output y%d\n", CHAINED);
+    assert_ok(rlx_device_open(software, NULL, &device));
+    assert_ok(rlx_graph_parse(NULL, text, strlen(text), &graph));
+    assert_ok(rlx_session_create(NULL, graph, &session));
+    assert_ok(rlx_session_compile(session, device, &how, NULL, &program));
+    const rlx_plan *plan = rlx_program_plan(program);
+    assert_true(plan->stretches.count > 4 && plan->stretches.count < CHAINED);
+    for (uint32_t i = 0; i < plan->stretches.count; i++) {
+        const rlx_plan_stretch *stretch = &plan->stretches.items[i];
+        double seconds = 0, longest = 0;
+        for (uint32_t s = 0; s < stretch->step_count; s++) {
+            const rlx_plan_step *step = &plan->steps.items[stretch->first_step + s];
+            double one = (double)step->flops / (double)device->target.flops_per_second;
+            seconds += one;
+            longest = one > longest ? one : longest;
+        }
+        assert_true(stretch->step_count == 1 || seconds <= 0.1 + longest);
+    }
+    rlx_program_release(program);
+    rlx_session_destroy(session);
+    rlx_device_release(device);
+}
+
 /* More rounds than Mesa's software driver lets a lane go through in one dispatch. */
 static void many_updates_all_arrive(void **state) {
     enum { ROWS = 120, COLUMNS = 100, COUNT = ROWS * COLUMNS };
@@ -871,6 +910,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup(a_full_heap_is_a_status_and_the_others_go_on, begin),
         cmocka_unit_test_setup(the_least_limits_of_vulkan_are_enough, begin),
         cmocka_unit_test_setup(an_arena_above_128_mib_works, begin),
+        cmocka_unit_test_setup(a_submit_is_bounded_in_time, begin),
         cmocka_unit_test_setup(many_updates_all_arrive, begin),
         cmocka_unit_test_setup(pipelines_are_kept_in_a_file_that_may_be_broken, begin),
         cmocka_unit_test_setup(every_module_is_valid_spir_v, begin),
