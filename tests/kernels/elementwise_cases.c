@@ -37,6 +37,10 @@ static void write_inputs(uint32_t index, const char *dtype, char *text, uint32_t
     int c = (int)kernel_pick(index, 2, 1, 70);
     char y[64], z[64];
     if (index % 8 == 1) c = (int)kernel_pick(index, 3, 500, 1700);
+    if (index % 8 == 3) { /* more rows than a tile holds, as beside channels in blocks */
+        b = (int)kernel_pick(index, 3, 100, 400);
+        c = index % 16 == 3 ? 8 : (int)kernel_pick(index, 6, 5, 20);
+    }
     if (index % 16 == 7) a = 0;
     write_shape(y, sizeof y, (int)kernel_pick(index, 4, 0, 4), a, b, c);
     write_shape(z, sizeof z, (int)kernel_pick(index, 5, 0, 4), a, b, c);
