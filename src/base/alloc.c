@@ -5,6 +5,9 @@
 #include "base/size.h"
 
 #include <stdlib.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <string.h>
 #include <sys/mman.h>
 
@@ -124,4 +127,11 @@ void rlx_forget_pages(void *memory, uint64_t bytes) {
     uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(page - 1);
     if (end > first)
         (void)madvise((char *)memory + (first - (uintptr_t)memory), end - first, MADV_DONTNEED);
+}
+
+void rlx_alloc_trim(const rlx_allocator *allocator) {
+    if (allocator != NULL && allocator->allocate != default_allocate) return;
+#if defined(__GLIBC__)
+    (void)malloc_trim(0);
+#endif
 }

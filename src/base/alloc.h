@@ -15,6 +15,9 @@ RLX_WARN_UNUSED rlx_status rlx_alloc_aligned(const rlx_allocator *allocator, uin
 RLX_WARN_UNUSED rlx_status rlx_alloc_array(const rlx_allocator *allocator, uint64_t count,
                                            uint64_t element_bytes, void **out);
 void rlx_free(const rlx_allocator *allocator, void *memory); /* NULL is fine */
+/* Gives pages of freed memory back to the system where the allocator is the default one and the C
+ * library can: after much small work, before something large that stays. */
+void rlx_alloc_trim(const rlx_allocator *allocator);
 
 /* A bump allocator over chunks: everything that is allocated from it is freed at once by
  * rlx_scratch_reset. A zeroed struct with `allocator` set is an empty scratch. */

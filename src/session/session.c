@@ -2,6 +2,7 @@
 /* File or graph to program: load by type, compile, keep. */
 #include <rlx/session.h>
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "compile/compile.h"
 #include "driver/device.h"
@@ -222,6 +223,7 @@ static rlx_status build(rlx_session *session, rlx_device *device,
     const rlx_graph_maker maker = maker_of(session);
     RLX_TRY(
         rlx_compile_made(&maker, rlx_device_target(device), options, session->allocator, &plan));
+    rlx_alloc_trim(session->allocator); /* weights come next */
     rlx_status status = rlx_program_create(device, plan, program_options, out_program);
     if (status != RLX_OK) rlx_plan_destroy(plan); /* consumed only on success */
     return status;

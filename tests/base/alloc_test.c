@@ -153,8 +153,24 @@ static void scratch_survives_every_failing_allocation(void **state) {
     assert_true(rlx_test_every_allocation_fails(scratch_body, NULL) >= 3);
 }
 
+static void trimming_leaves_what_is_in_use(void **state) {
+    (void)state;
+    unsigned char *kept = NULL, *large = NULL;
+    rlx_test_failing_allocator failing;
+    assert_ok(rlx_alloc_zero(NULL, 1 << 16, (void **)&large));
+    assert_ok(rlx_alloc_zero(NULL, 1 << 16, (void **)&kept));
+    kept[77] = 5;
+    rlx_free(NULL, large);
+    rlx_alloc_trim(NULL);
+    assert_int_equal(kept[77], 5);
+    rlx_free(NULL, kept);
+    rlx_test_failing_allocator_init(&failing, UINT64_MAX);
+    rlx_alloc_trim(&failing.allocator); /* not ours: nothing happens */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trimming_leaves_what_is_in_use),
         cmocka_unit_test(zero_bytes_give_null),
         cmocka_unit_test(aligned_memory_is_aligned),
         cmocka_unit_test(zeroed_memory_is_zero_with_any_allocator),
