@@ -61,7 +61,34 @@ def gelu(g):
     return g.Mul(g.Mul("x", inner), g.scalar(0.5))
 
 
+def compared(op):
+    return lambda g: g.Where(g.node(op, ["x", "y"]), "x", g.scalar(0.0))
+
+
+def integers(g):
+    """A product of 8-bit numbers whose scales are found on the way, as dynamic quantisation writes it."""
+    y, scale, zero = g.node("DynamicQuantizeLinear", ["x"], outputs=3)
+    # Of 7 bits: ONNX Runtime saturates sums of two products where there is no VNNI.
+    weights = g.const("i8", [768, 768], [int(v * 63) for v in g.numbers.floats(768 * 768)])
+    return g.Mul(g.Cast(g.MatMulInteger(y, weights, zero), to=1), g.Mul(scale, g.scalar(0.01)))
+
+
+def variance(g):
+    mean = g.ReduceMean("x", axes=[-1])
+    rest = g.Sub("x", mean)
+    return g.Sqrt(g.Add(g.ReduceMean(g.Mul(rest, rest), axes=[-1]), g.scalar(1e-5)))
+
+
+def one_hot(g):
+    return g.OneHot("i", g.scalar(200, "i64"), g.const("f32", [2], [0.0, 1.0]))
+
+
+def mish(g):
+    return g.Mul("x", g.Tanh(g.Softplus("x")))
+
+
 IMAGE = f32(1, 64, 112, 112)
+ROWS = f32(512, 1024)
 SMALL = f32(1, 64, 56, 56)
 CASES = {
     "conv 1d, 3 taps": (conv(256, 256, 3, pads=[1, 1]), {"x": f32(1, 256, 500)}),
@@ -130,6 +157,67 @@ CASES = {
     "gru": (recurrent("GRU", 3, 1), {"x": f32(64, 1, 128)}),
     "nms": (lambda g: g.NonMaxSuppression("x", "y", g.ints(100), g.const("f32", [1], [0.5]), g.const("f32", [1], [0.1])),
             {"x": f32(1, 1000, 4), "y": f32(1, 1, 1000)}),
+    "where": (lambda g: g.Where(g.Greater("x", "y"), "x", "y"), {"x": ROWS, "y": ROWS}),
+    "compare": (compared("Less"), {"x": ROWS, "y": f32(1, 1024)}),
+    "logic": (lambda g: g.Cast(g.And(g.Greater("x", g.scalar(0.0)), g.Not(g.Less("x", "y"))), to=1),
+              {"x": ROWS, "y": ROWS}),
+    "cast to i32 and back": (lambda g: g.Cast(g.Cast(g.Mul("x", g.scalar(100.0)), to=6), to=1), {"x": ROWS}),
+    "cast to i64 and back": (lambda g: g.Cast(g.Cast(g.Mul("x", g.scalar(100.0)), to=7), to=1), {"x": ROWS}),
+    "cast to f16 and back": (lambda g: g.Cast(g.Cast("x", to=10), to=1), {"x": ROWS}),
+    "one hot": (one_hot, {"i": i64(64, 128)}),
+    "lower triangle": (lambda g: g.Trilu("x", upper=0), {"x": f32(8, 512, 512)}),
+    "scatter nd": (lambda g: g.ScatterND("x", g.const("i64", [256, 1], range(0, 512, 2)), "u"),
+                   {"x": f32(512, 768), "u": f32(256, 768)}),
+    "gather nd": (lambda g: g.GatherND("x", "i"), {"x": f32(200, 200, 64), "i": i64(4096, 2)}),
+    "reverse sequence": (lambda g: g.ReverseSequence("x", g.const("i64", [8], [64] * 8)), {"x": f32(64, 8, 256)}),
+    "split": (lambda g: g.Add(*g.node("Split", ["x"], outputs=2, axis=1)), {"x": f32(1, 128, 80, 80)}),
+    "slice, rows": (lambda g: g.Slice("x", g.ints(1), g.ints(511), g.ints(0)), {"x": ROWS}),
+    "slice, columns": (lambda g: g.Slice("x", g.ints(8), g.ints(1000), g.ints(1)), {"x": ROWS}),
+    "sum, all": (unary("ReduceSum", keepdims=0), {"x": ROWS}),
+    "mean of rows": (unary("ReduceMean", axes=[-1]), {"x": f32(4096, 256)}),
+    "sum, middle": (lambda g: g.ReduceSum("x", g.ints(1)), {"x": f32(64, 128, 256)}),
+    "max, first and last": (unary("ReduceMax", axes=[0, 2]), {"x": f32(64, 128, 256)}),
+    "norm of rows": (unary("ReduceL2", axes=[-1]), {"x": f32(4096, 256)}),
+    "log sum exp": (unary("ReduceLogSumExp", axes=[-1]), {"x": f32(1024, 512)}),
+    "variance": (variance, {"x": f32(512, 768)}),
+    "log softmax": (unary("LogSoftmax", axis=-1), {"x": f32(512, 1000)}),
+    "mish": (mish, {"x": IMAGE}),
+    "leaky relu": (unary("LeakyRelu", alpha=0.1), {"x": IMAGE}),
+    "elu": (unary("Elu"), {"x": IMAGE}),
+    "sigmoid": (unary("Sigmoid"), {"x": IMAGE}),
+    "hard sigmoid": (unary("HardSigmoid"), {"x": IMAGE}),
+    "clip": (lambda g: g.Clip("x", g.scalar(-0.5), g.scalar(0.5)), {"x": IMAGE}),
+    "square root": (lambda g: g.Sqrt(g.Abs("x")), {"x": ROWS}),
+    "power": (lambda g: g.Pow(g.Abs("x"), g.scalar(1.7)), {"x": ROWS}),
+    "sine": (unary("Sin"), {"x": ROWS}),
+    "log": (lambda g: g.Log(g.Abs("x")), {"x": ROWS}),
+    "division": (lambda g: g.Div("x", "y"), {"x": ROWS, "y": ROWS}),
+    "add, row": (lambda g: g.Add("x", "y"), {"x": ROWS, "y": f32(1024)}),
+    "add, column": (lambda g: g.Add("x", "y"), {"x": ROWS, "y": f32(512, 1)}),
+    "max of three": (lambda g: g.Max("x", "y", "z"), {"x": ROWS, "y": ROWS, "z": f32(1024)}),
+    "modulo": (lambda g: g.Mod("x", "y", fmod=1), {"x": ROWS, "y": ROWS}),
+    "matmul, shared": (lambda g: g.MatMul("x", "y"), {"x": f32(8, 12, 64, 64), "y": f32(1, 12, 64, 64)}),
+    "matmul, vector": (lambda g: g.MatMul("x", g.weight(1024, 1024)), {"x": f32(1, 1024)}),
+    "matmul, few columns": (lambda g: g.MatMul("x", g.weight(512, 5)), {"x": f32(1024, 512)}),
+    "matmul, few inputs": (lambda g: g.MatMul("x", g.weight(8, 256)), {"x": f32(4096, 8)}),
+    "gemm, both turned": (lambda g: g.Gemm("x", g.weight(512, 256), g.weight(512), transA=1, transB=1),
+                          {"x": f32(256, 128)}),
+    "gemm, no weights": (lambda g: g.Gemm("x", "y", transB=1), {"x": f32(256, 512), "y": f32(256, 512)}),
+    "einsum, outer": (lambda g: g.Einsum("x", "y", equation="bij,bjk->bik"), {"x": f32(16, 64, 64), "y": f32(16, 64, 64)}),
+    "einsum, diagonal sums": (lambda g: g.Einsum("x", "y", equation="bhi,bhj->bij"), {"x": f32(8, 12, 64), "y": f32(8, 12, 64)}),
+    "matmul of integers": (integers, {"x": f32(128, 768)}),
+    "conv 1d, depthwise": (conv(256, 1, 15, pads=[7, 7], group=256), {"x": f32(1, 256, 500)}),
+    "conv 1d, 1 tap": (conv(512, 256, 1), {"x": f32(1, 256, 500)}),
+    "rnn": (recurrent("RNN", 1, 1), {"x": f32(64, 1, 128)}),
+    "gru, batch 4": (recurrent("GRU", 3, 1), {"x": f32(64, 4, 128)}),
+    "batch norm": (lambda g: g.BatchNormalization("x", g.weight(64), g.weight(64), g.weight(64), g.positive(64)),
+                   {"x": IMAGE}),
+    "roi align": (lambda g: g.RoiAlign("x", g.Add(g.Abs("b"), g.const("f32", [1, 4], [1, 1, 30, 30])), g.const("i64", [50], [0] * 50),
+                                       output_height=7, output_width=7), {"x": f32(1, 64, 50, 50), "b": f32(50, 4)}),
+    "resize linear, any size": (lambda g: g.Resize("x", "", "", g.ints(1, 32, 100, 130), mode="linear"),
+                                {"x": f32(1, 32, 64, 64)}),
+    "resize nearest, any size": (lambda g: g.Resize("x", "", "", g.ints(1, 32, 100, 130), mode="nearest"),
+                                 {"x": f32(1, 32, 64, 64)}),
     "stft": (lambda g: g.STFT(g.Unsqueeze("x", g.ints(2)), g.scalar(128, "i64"), "", g.scalar(256, "i64")),
              {"x": f32(1, 16000)}),
 }

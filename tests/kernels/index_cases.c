@@ -63,6 +63,20 @@ static void write_shared(uint32_t index, char *text, uint32_t bytes) {
         "]\nj = expand(i) shape=[2, 3, %d]\ny = gather_elements(x, j) axis=2\noutput y\n", count);
 }
 
+/* One index for each row. */
+static void write_rows(uint32_t index, char *text, uint32_t bytes) {
+    int a = (int)kernel_pick(index, 0, 1, 9), b = (int)kernel_pick(index, 1, 1, 5);
+    int c = (int)kernel_pick(index, 2, 1, 40);
+    uint32_t at = (uint32_t)snprintf(
+        text, bytes, "rlx 1\ninput x : %s[%d, %d, %d]\nconst i : i64[%d, %d, 1] = [",
+        dtypes[index / 16 % 5], a, b, c, a, b);
+    at += write_indices(index, a * b, a, text + at, bytes - at);
+    (void)snprintf(text + at, bytes - at,
+                   "]\nj = expand(i) shape=[%d, %d, %d]\ny = gather_elements(x, j) axis=0\n"
+                   "output y\n",
+                   a, b, c);
+}
+
 static void write_scatter(uint32_t index, char *text, uint32_t bytes) {
     static const char *const modes[] = {"set", "add", "mul", "min", "max"};
     bool is_long = index % 3 == 0;
@@ -88,6 +102,8 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
         write_scatter(index, text, bytes);
     } else if (index % 16 == 3) {
         write_shared(index, text, bytes);
+    } else if (index % 16 == 7) {
+        write_rows(index, text, bytes);
     } else {
         write_elements(index, text, bytes);
     }

@@ -39,6 +39,7 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
         m = 20, n = 256, k = 1024, batch = 16, turn_a = shares = false, layout = VECTOR_COLUMNS;
         a = b = "f32", store = 1;
     }
+    if (index % 11 == 4) a = b = "f64", layout = 0, store = 0;
     if (index == 2 || index == 3) m = 2, k = 700, n = 100, a = "f16", layout = VECTOR_COLUMNS;
     int at = snprintf(text, bytes, "rlx 1\ninput a : %s[%d, %d, %d]\ninput b : %s[%d, %d, %d]\n", a,
                       batch, turn_a ? k : m, turn_a ? m : k, b, shares ? 1 : batch, turn_b ? n : k,
@@ -49,7 +50,7 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     const char *packed = turn_b ? turned_layouts[layout] : layouts[layout];
     if (layout != 0)
         at += snprintf(text + at, bytes - (uint32_t)at, "p = pack(b) layout=%s\n", packed);
-    bool bare = store == 0 && kernel_pick(index, 12, 0, 1) == 0;
+    bool bare = store == 0 && (kernel_pick(index, 12, 0, 1) == 0 || index % 11 == 4);
     snprintf(text + at, bytes - (uint32_t)at, "y = matmul(a, %s%s)%s%s%s\noutput y\n",
              layout != 0 ? "p" : "b",
              bare         ? ""

@@ -26,6 +26,32 @@ static void f32_to_i32(const vec_step *step, const void *const *in, void *out, i
     }
 }
 
+static int64_t saturate_i64(float x) {
+    if (x != x) return 0;
+    if (x >= 0x1p63f) return INT64_MAX;
+    return x < -0x1p63f ? INT64_MIN : (int64_t)x;
+}
+
+/* Through i32 where all of a vector fit; what does not is rare. */
+static void f32_to_i64(const vec_step *step, const void *const *in, void *out, int64_t n) {
+    const float *a = in[0];
+    int64_t *d = out, i = 0;
+    (void)step;
+    for (; i + VF <= n; i += VF) {
+        vf x = vf_load(a + i);
+        int32_t whole[VF];
+        vi w = cut_i32(x);
+        memcpy(whole, &w, sizeof w);
+        for (int64_t j = 0; j < VF; j++)
+            d[i + j] = whole[j];
+        if (vi_all((x > -0x1p31f) & (x < 0x1p31f))) continue;
+        for (int64_t j = 0; j < VF; j++)
+            d[i + j] = saturate_i64(a[i + j]);
+    }
+    for (; i < n; i++)
+        d[i] = saturate_i64(a[i]);
+}
+
 /* Through a few i32, which the compiler packs. */
 #define NARROW(name, T, least, most)                                                               \
     static void f32_to_##name(const vec_step *step, const void *const *in, void *out, int64_t n) { \
@@ -98,6 +124,8 @@ static vec_run choose_from_float(rlx_dtype from, rlx_dtype to) {
         return is_f32 ? f32_to_u8 : NULL;
     case RLX_DTYPE_I32:
         return is_f32 ? f32_to_i32 : NULL;
+    case RLX_DTYPE_I64:
+        return is_f32 ? f32_to_i64 : NULL;
     default:
         return NULL;
     }

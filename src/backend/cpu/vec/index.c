@@ -205,9 +205,35 @@ static int64_t pick_of(const picks *self, int64_t item) {
     return rlx_ref_offset(self->outer, self->out->dims, self->index->strides, item);
 }
 
+/* One index for a whole row, as sequences that are turned round have. */
+static bool is_whole_row(const picks *self) {
+    return self->count > 1 && self->index->strides[self->outer] == 0 && self->step == 1 &&
+           self->out->strides[self->outer] == 1;
+}
+
+static void pick_whole_row(const picks *self, int64_t item) {
+    size_t bytes = rlx_dtype_row_of(self->in->dtype)->block_bytes;
+    int64_t from = rlx_ref_offset(self->outer, self->out->dims, self->strides, item);
+    int64_t to = rlx_ref_offset(self->outer, self->out->dims, self->out->strides, item);
+    int64_t wanted = rlx_index_at(self->index->dtype, self->index->data, pick_of(self, item));
+    int64_t at = rlx_index_check(self->args, wanted, self->dim);
+    char *out = (char *)self->out->data + to * (int64_t)bytes;
+    from += at * self->axis_stride;
+    if (at >= 0) {
+        memcpy(out, (const char *)self->in->data + from * (int64_t)bytes,
+               (size_t)self->count * bytes);
+    } else {
+        memset(out, 0, (size_t)self->count * bytes);
+    }
+}
+
 static void run_elements(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     picks self = picks_of(args);
     int64_t places[PLACES];
+    bool is_whole = is_whole_row(&self);
+    for (int64_t item = begin; item < end && is_whole; item++)
+        pick_whole_row(&self, item);
+    if (is_whole) return;
     for (int64_t item = begin, next; item < end; item = next) {
         int64_t pick = pick_of(&self, item);
         for (next = item + 1; next < end && pick_of(&self, next) == pick;)
