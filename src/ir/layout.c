@@ -172,6 +172,10 @@ bool rlx_layout_is_taken(rlx_op op, uint32_t input, rlx_layout layout) {
     if (op == RLX_OP_PACK) return input == 0;
     /* b, in panels of either direction; the shape rule checks which. */
     if (op == RLX_OP_MATMUL) return input == 1 && layout <= RLX_LAYOUT_ROWS32X4;
+    if (op == RLX_OP_RNN || op == RLX_OP_GRU || op == RLX_OP_LSTM) {
+        bool is_rows = layout == RLX_LAYOUT_ROWS16 || layout == RLX_LAYOUT_ROWS32;
+        return (input == 1 || input == 2) && is_rows;
+    }
     if (op == RLX_OP_CONV) {
         return input == 1 && layout >= RLX_LAYOUT_PANELS8X16 && layout <= RLX_LAYOUT_DEPTHWISE16;
     }

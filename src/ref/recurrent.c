@@ -98,6 +98,20 @@ static rlx_op unary_of(rlx_gate_kind kind) {
     return ops[kind];
 }
 
+/* Where a row of w or r begins, and how far apart its numbers are: panels hold rows side by side.
+ */
+static int64_t find_row(const rlx_tensor *matrix, int64_t direction, int64_t row,
+                        int64_t *out_step) {
+    int64_t width = matrix->layout == RLX_LAYOUT_ROWS16 ? 16 : 32, depth = matrix->dims[2];
+    if (matrix->layout == RLX_LAYOUT_PLAIN) {
+        *out_step = matrix->strides[2];
+        return direction * matrix->strides[0] + row * matrix->strides[1];
+    }
+    *out_step = width;
+    int64_t panel = direction * rlx_ref_divide_up(matrix->dims[1], width) + row / width;
+    return panel * depth * width + row % width;
+}
+
 #define TYPE   float
 #define SUFFIX f32
 #define NATIVE RLX_DTYPE_F32

@@ -23,10 +23,10 @@ static void WITH_TYPE(product_)(const rlx_tensor *matrix, int64_t direction, int
                                 TYPE *out) {
     int64_t depth = matrix->dims[2];
     for (int64_t j = 0; j < count; j++) {
-        int64_t at = direction * matrix->strides[0] + (first + j) * matrix->strides[1];
+        int64_t step, at = find_row(matrix, direction, first + j, &step);
         const TYPE *row = (const TYPE *)matrix->data + at;
-        if (matrix->dtype != NATIVE || matrix->strides[2] != 1) {
-            WITH_TYPE(rlx_ref_read_)(matrix, at, matrix->strides[2], depth, room);
+        if (matrix->dtype != NATIVE || step != 1) {
+            WITH_TYPE(rlx_ref_read_)(matrix, at, step, depth, room);
             row = room;
         }
         out[j] = WITH_TYPE(rlx_ref_dot_)(row, vector, depth) + bias[j];

@@ -15,6 +15,10 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     bool is_first = kernel_pick(index, 5, 0, 1) == 1, has_bias = kernel_pick(index, 6, 0, 2) > 0;
     bool has_state = kernel_pick(index, 7, 0, 1) == 1;
     bool has_peepholes = op == 2 && kernel_pick(index, 8, 0, 1) == 1;
+    bool is_packed = kernel_pick(index, 14, 0, 1) == 0;
+    const char *packs = index % 2 == 0
+                            ? "wp = pack(w) layout=rows16\nrp = pack(rk) layout=rows16\n"
+                            : "wp = pack(w) layout=rows32\nrp = pack(rk) layout=rows32\n";
     bool has_lengths = kernel_pick(index, 13, 0, 2) == 0;
     char more[512], extra[128], lengths[128] = "";
     for (int i = 0, at = 0; i < batch; i++)
@@ -34,13 +38,15 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     (void)snprintf(text, bytes,
                    "rlx 1\ninput x : %s[%d, %d, %d]\ninput w : f32[%d, %d, %d]\n"
                    "input r : f32[%d, %d, %d]\nconst n : i32[%d] = [%s]\n%sconst k : f32[1] = "
-                   "[%g]\nrk = mul(r, k)\n"
-                   "%s = %s(x, w, rk, %s, %s, %s%s%s) direction=%s%s%s\n"
+                   "[%g]\nrk = mul(r, k)\n%s"
+                   "%s = %s(x, %s, %s, %s, %s, %s%s%s) direction=%s%s%s\n"
                    "output y\noutput h\n",
                    kernel_pick(index, 12, 0, 3) == 0 ? "f16" : "f32", is_first ? batch : steps,
                    is_first ? steps : batch, inputs, ways, gates * hidden, inputs, ways,
-                   gates * hidden, hidden, batch, lengths, more, 0.25 / hidden, outs[op], ops[op],
-                   has_bias ? "b" : "_", has_lengths ? "n" : "_", has_state ? "s" : "_",
+                   gates * hidden, hidden, batch, lengths, more, 0.25 / hidden,
+                   is_packed ? packs : "", outs[op], ops[op], is_packed ? "wp" : "w",
+                   is_packed ? "rp" : "rk", has_bias ? "b" : "_", has_lengths ? "n" : "_",
+                   has_state ? "s" : "_",
                    op < 2      ? ""
                    : has_state ? ", s"
                                : ", _",

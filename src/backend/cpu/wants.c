@@ -82,10 +82,33 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
     in_layouts[1] = panels[attrs->transpose_b][is_wide][is_pair];
 }
 
+static bool is_vector_gate(rlx_gate_kind kind) {
+    return kind == RLX_GATE_DEFAULT || kind == RLX_GATE_SIGMOID || kind == RLX_GATE_TANH ||
+           kind == RLX_GATE_RELU;
+}
+
+/* w and r in panels of as many rows as two vectors have numbers, for the gates that are computed by
+ * vectors. */
+static void recurrent_wants(const rlx_cpu_level *level, const rlx_target_query *query,
+                            rlx_layout *in_layouts) {
+    const rlx_recurrent_attrs *attrs = query->attrs;
+    bool is_wide = (level->flags & RLX_CPU_AVX512) != 0;
+    const rlx_gate_kind kinds[] = {attrs->f.kind,      attrs->g.kind,      attrs->h.kind,
+                                   attrs->back_f.kind, attrs->back_g.kind, attrs->back_h.kind};
+    if ((level->flags & RLX_CPU_AVX2) == 0 || query->in[0].dtype == RLX_DTYPE_F64) return;
+    for (uint32_t i = 0; i < 6; i++) {
+        if (!is_vector_gate(kinds[i])) return;
+    }
+    if (query->in[1].dtype != RLX_DTYPE_F32 || query->in[2].dtype != RLX_DTYPE_F32) return;
+    int64_t rows = query->in[2].dims[1], width = is_wide ? 32 : 16;
+    if (rows < 1 || width - 1 - (rows - 1) % width > rows / 4) return;
+    in_layouts[1] = in_layouts[2] = is_wide ? RLX_LAYOUT_ROWS32 : RLX_LAYOUT_ROWS16;
+}
+
 static const wants_row rows[] = {
-    {RLX_OP_CONV, conv_wants},
-    {RLX_OP_CONV_QUANTISED, conv_quantised_wants},
-    {RLX_OP_MATMUL, matmul_wants},
+    {RLX_OP_CONV, conv_wants},     {RLX_OP_CONV_QUANTISED, conv_quantised_wants},
+    {RLX_OP_MATMUL, matmul_wants}, {RLX_OP_RNN, recurrent_wants},
+    {RLX_OP_GRU, recurrent_wants}, {RLX_OP_LSTM, recurrent_wants},
     {RLX_OP_NONE, NULL},
 };
 

@@ -58,7 +58,7 @@ static rlx_value_id transform(ox *o, rlx_value_id real, rlx_value_id imaginary, 
     int64_t in = ox_dim(o, real, ox_rank(o, real) - 1);
     rlx_value_id c = table(o, in, bins, length, false), s = table(o, in, bins, length, true);
     if (is_inverse) s = ox_unary(o, RLX_OP_NEG, s); /* from here on: exp(-i) is (c, -s) */
-    rlx_value_id re = ox_matmul(o, real, c), im = ox_unary(o, RLX_OP_NEG, ox_matmul(o, real, s));
+    rlx_value_id re = ox_matmul(o, real, c), im = ox_matmul(o, real, ox_unary(o, RLX_OP_NEG, s));
     if (imaginary != RLX_NONE) {
         re = ox_binary(o, RLX_OP_ADD, re, ox_matmul(o, imaginary, s));
         im = ox_binary(o, RLX_OP_ADD, im, ox_matmul(o, imaginary, c));

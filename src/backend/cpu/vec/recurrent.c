@@ -2,16 +2,18 @@
 /* rnn, gru and lstm of f32 weights. An item is a crew of up to CREW sequences in one direction that
  * walk side by side, so that r is read once for all of them in each step. The projections of
  * CHUNK_ROWS inputs are one product, so that w is read once for all of those; then the steps
- * follow, each a product of r with the states and one pass over the gates. Weights are used as they
- * lie: rows of dot products, eight at a time, whose sums across lanes are taken in fours. */
+ * follow, each a product of r with the states and one pass over the gates. Weights that are known
+ * when a program is made lie in panels, as those of a matmul do; others are used as they lie: rows
+ * of dot products, eight at a time, whose sums across lanes are taken in fours. */
 #include "ref/recurrent.h"
+#include "backend/cpu/vec/matmul_tile.h"
 #include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/vec_math.h"
 #include "ref/access.h"
 
 #include <math.h>
 
-enum { CHUNK_ROWS = 16, CREW = 4 };
+enum { CHUNK_ROWS = 16, CREW = 4, TILE_ROWS = 6 };
 
 VEC_INLINE vf load_up_to(const float *from, int64_t n) {
     return n >= VF ? vf_load(from) : vf_load_n(from, n);
@@ -77,12 +79,99 @@ static void product(const float *matrix, int64_t stride, int64_t rows, const flo
     }
 }
 
+/* w or r of one direction: rows, or panels. */
+typedef struct weights {
+    const float *data;
+    int64_t stride, depth;
+    bool is_packed;
+} weights;
+
+static weights weights_of(const rlx_tensor *tensor, int64_t direction) {
+    bool is_packed = tensor->layout != RLX_LAYOUT_PLAIN;
+    int64_t depth = tensor->dims[2];
+    int64_t matrix = is_packed ? matmul_up(tensor->dims[1], MATMUL_COLUMNS) * MATMUL_COLUMNS * depth
+                               : tensor->strides[0];
+    return (weights){(const float *)tensor->data + direction * matrix, tensor->strides[1], depth,
+                     is_packed};
+}
+
+/* sums[count][MATMUL_COLUMNS] of a panel and up to TILE_ROWS vectors. */
+static void multiply_panel(const float *panel, const float *vectors, int64_t depth, int64_t count,
+                           float *to) {
+    const uint8_t *b = (const uint8_t *)panel;
+    const matmul_sums c = {NULL, to, MATMUL_COLUMNS, MATMUL_COLUMNS, b, 0};
+    switch (count) {
+    case 1:
+        matmul_few(1, 1, 4, PANEL_F32, vectors, depth, b, 0, depth, to);
+        break;
+    case 2:
+        matmul_tile(2, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        break;
+    case 3:
+        matmul_tile(3, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        break;
+    case 4:
+        matmul_tile(4, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        break;
+    case 5:
+        matmul_tile(5, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        break;
+    default:
+        matmul_tile(TILE_ROWS, PANEL_F32, vectors, depth, 1, b, depth, &c);
+    }
+}
+
+/* Adds the columns of a panel that are wanted: rows [row, row + rows) of the matrix. */
+static void store_panel(const float *sums, int64_t count, int64_t panel, int64_t row, int64_t rows,
+                        const float *bias, float *out, int64_t pitch) {
+    int64_t first = panel * MATMUL_COLUMNS - row, from = first < 0 ? -first : 0;
+    int64_t to = rlx_ref_least(MATMUL_COLUMNS, rows - first);
+    for (int64_t i = 0; i < count; i++) {
+        for (int64_t j = from; j < to; j++)
+            out[i * pitch + first + j] = sums[i * MATMUL_COLUMNS + j] + bias[first + j];
+    }
+}
+
+/* Like product, of rows [row, row + rows); bias and out are those of the first. */
+static void product_of_panels(const weights *w, int64_t row, int64_t rows, const float *vectors,
+                              int64_t count, const float *bias, float *out, int64_t pitch) {
+    enum { SIDE = 4 };
+    float sums[CHUNK_ROWS * MATMUL_COLUMNS];
+    int64_t end = matmul_up(row + rows, MATMUL_COLUMNS), step = w->depth * MATMUL_COLUMNS;
+    for (int64_t p = row / MATMUL_COLUMNS; p < end; p++) {
+        const float *panel = w->data + p * step;
+        if (count == 1 && p + SIDE <= end) {
+            matmul_few(1, SIDE, 1, PANEL_F32, vectors, w->depth, (const uint8_t *)panel,
+                       step * (int64_t)sizeof *panel, w->depth, sums);
+            for (int64_t i = 0; i < SIDE; i++)
+                store_panel(sums + i * MATMUL_COLUMNS, 1, p + i, row, rows, bias, out, pitch);
+            p += SIDE - 1;
+            continue;
+        }
+        for (int64_t i = 0; i < count; i += TILE_ROWS)
+            multiply_panel(panel, vectors + i * w->depth, w->depth,
+                           rlx_ref_least(TILE_ROWS, count - i), sums + i * MATMUL_COLUMNS);
+        store_panel(sums, count, p, row, rows, bias, out, pitch);
+    }
+}
+
+/* out[count][pitch] = bias + rows [row, row + rows) times `count` vectors. */
+static void multiply(const weights *w, int64_t row, int64_t rows, const float *vectors,
+                     int64_t count, const float *bias, float *out, int64_t pitch) {
+    if (w->is_packed) {
+        product_of_panels(w, row, rows, vectors, count, bias, out, pitch);
+    } else {
+        product(w->data + row * w->stride, w->stride, rows, vectors, w->depth, count, bias, out,
+                pitch);
+    }
+}
+
 /* Where a crew works; N = count, H = hidden, G = gates. */
 typedef struct crew {
     const rlx_recurrent *layer;
     int64_t direction, first, count; /* sequences [first, first + count) of the batch */
     int64_t lengths[CREW], longest;
-    const float *r; /* of this direction */
+    weights w, r; /* of this direction */
     rlx_gate_kind f, g, h;
     float *inputs;    /* [steps of a chunk][N][inputs] */
     float *projected; /* [steps of a chunk][N][G][H] */
@@ -107,9 +196,8 @@ VEC_INLINE vf activated(vf x, rlx_gate_kind kind, float clip) {
 
 /* Rows [row, row + rows) of r times the vectors of the crew, into the same rows of its gates. */
 static void multiply_r(const crew *self, const float *vectors, int64_t row, int64_t rows) {
-    int64_t stride = self->layer->r->strides[1], all = self->layer->gates * self->layer->hidden;
-    product(self->r + row * stride, stride, rows, vectors, self->layer->hidden, self->count,
-            self->r_bias + row, self->gates + row, all);
+    int64_t all = self->layer->gates * self->layer->hidden;
+    multiply(&self->r, row, rows, vectors, self->count, self->r_bias + row, self->gates + row, all);
 }
 
 static void gate_rnn(const crew *self, int64_t n, const float *from_x) {
@@ -228,7 +316,8 @@ static crew begin_crew(const rlx_recurrent *layer, int64_t item, float *room) {
     crew self = {.layer = layer, .direction = item / crews, .inputs = room};
     self.first = layer->batch * number / crews;
     self.count = layer->batch * (number + 1) / crews - self.first;
-    self.r = (const float *)layer->r->data + self.direction * layer->r->strides[0];
+    self.w = weights_of(layer->w, self.direction);
+    self.r = weights_of(layer->r, self.direction);
     self.f = rlx_ref_recurrent_gate(layer, self.direction, 0).kind;
     self.g = rlx_ref_recurrent_gate(layer, self.direction, 1).kind;
     self.h = rlx_ref_recurrent_gate(layer, self.direction, 2).kind;
@@ -284,7 +373,6 @@ static void one_step(const crew *self, int64_t s, const float *from_x) {
 /* Steps [first, first + count) in the order of the walk. */
 static void do_chunk(const crew *self, int64_t first, int64_t count) {
     const rlx_recurrent *layer = self->layer;
-    const float *w = (const float *)layer->w->data + self->direction * layer->w->strides[0];
     int64_t all = layer->gates * layer->hidden, inputs = layer->inputs;
     for (int64_t i = 0; i < count * self->count; i++) {
         int64_t n = i % self->count, t = time_of(self, n, first + i / self->count);
@@ -295,8 +383,8 @@ static void do_chunk(const crew *self, int64_t first, int64_t count) {
         rlx_ref_read_f32(layer->x, t * layer->x_step + (self->first + n) * layer->x_batch,
                          layer->x->strides[2], inputs, self->inputs + i * inputs);
     }
-    product(w, layer->w->strides[1], all, self->inputs, inputs, count * self->count, self->w_bias,
-            self->projected, all);
+    multiply(&self->w, 0, all, self->inputs, count * self->count, self->w_bias, self->projected,
+             all);
     for (int64_t s = 0; s < count; s++)
         one_step(self, first + s, self->projected + s * self->count * all);
 }
@@ -350,15 +438,19 @@ static bool is_vector_gate(rlx_gate_kind kind) {
            kind == RLX_GATE_RELU;
 }
 
+static bool fits(const rlx_tensor *weight) {
+    rlx_layout panels = VF < 16 ? RLX_LAYOUT_ROWS16 : RLX_LAYOUT_ROWS32;
+    if (weight->dtype != RLX_DTYPE_F32) return false;
+    if (weight->layout != RLX_LAYOUT_PLAIN) return VF >= 8 && weight->layout == panels;
+    return weight->strides[2] == 1 || weight->dims[2] < 2;
+}
+
 static bool takes(const rlx_target_query *query) {
     const rlx_recurrent_attrs *attrs = query->attrs;
-    const rlx_tensor *w = &query->in[1], *r = &query->in[2];
-    return query->in[0].dtype != RLX_DTYPE_F64 && w->dtype == RLX_DTYPE_F32 &&
-           r->dtype == RLX_DTYPE_F32 && (w->strides[2] == 1 || w->dims[2] < 2) &&
-           (r->strides[2] == 1 || r->dims[2] < 2) && is_vector_gate(attrs->f.kind) &&
-           is_vector_gate(attrs->g.kind) && is_vector_gate(attrs->h.kind) &&
-           is_vector_gate(attrs->back_f.kind) && is_vector_gate(attrs->back_g.kind) &&
-           is_vector_gate(attrs->back_h.kind);
+    return query->in[0].dtype != RLX_DTYPE_F64 && fits(&query->in[1]) && fits(&query->in[2]) &&
+           is_vector_gate(attrs->f.kind) && is_vector_gate(attrs->g.kind) &&
+           is_vector_gate(attrs->h.kind) && is_vector_gate(attrs->back_f.kind) &&
+           is_vector_gate(attrs->back_g.kind) && is_vector_gate(attrs->back_h.kind);
 }
 
 #define ROW(upper, name)                                           \

@@ -202,4 +202,8 @@ static inline void vec_transpose(int64_t unit, uint8_t *to, int64_t into, const 
     }
 }
 
+/* The same as a function, so that those who call it share its code. */
+void VEC_SYMBOL(transpose)(int64_t unit, uint8_t *to, int64_t into, const uint8_t *from,
+                           int64_t out_of, int64_t rows, int64_t cols, bool streams);
+
 #endif
