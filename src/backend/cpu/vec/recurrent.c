@@ -26,56 +26,43 @@ VEC_INLINE void store_up_to(float *to, vf x, int64_t n) {
     }
 }
 
-/* out[i][j] = bias[j] + row j of the matrix times vector i, for `rows` (8, 4 or 1) by `count` (1 or
- * 2), both constants of the caller. Vectors lie `depth` apart, results `pitch`. */
+/* out[j] = bias[j] + row j of the matrix times the vector, for `rows` (8 or 1, a constant). */
 VEC_INLINE void dot_block(const float *matrix, int64_t stride, const float *vector, int64_t depth,
-                          const float *bias, float *out, int64_t pitch, const int rows,
-                          const int count) {
-    vf sum[2][8];
-    for (int i = 0; i < count; i++)
-        for (int j = 0; j < 8; j++)
-            sum[i][j] = vf_set(0);
+                          const float *bias, float *out, const int rows) {
+    vf sum[8] = {{0}};
     int64_t d = 0;
     for (; d + VF <= depth; d += VF) {
-        for (int j = 0; j < rows; j++) {
-            vf weight = vf_load(matrix + j * stride + d);
-            for (int i = 0; i < count; i++)
-                sum[i][j] = vf_fma(weight, vf_load(vector + i * depth + d), sum[i][j]);
+        vf x = vf_load(vector + d);
+        VEC_UNROLLED for (int j = 0; j < rows; j++) {
+            sum[j] = vf_fma(vf_load(matrix + j * stride + d), x, sum[j]);
         }
     }
-    for (int j = 0; d < depth && j < rows; j++) {
-        vf weight = vf_load_n(matrix + j * stride + d, depth - d);
-        for (int i = 0; i < count; i++)
-            sum[i][j] = vf_fma(weight, vf_load_n(vector + i * depth + d, depth - d), sum[i][j]);
+    if (d < depth) {
+        vf x = vf_load_n(vector + d, depth - d);
+        VEC_UNROLLED for (int j = 0; j < rows; j++) {
+            sum[j] = vf_fma(vf_load_n(matrix + j * stride + d, depth - d), x, sum[j]);
+        }
     }
-    for (int i = 0; i < count; i++) {
-        float total[8];
-        for (int j = 0; j < rows; j += 4)
-            sum_four(sum[i] + j, total + j);
-        for (int j = 0; j < rows; j++)
-            out[i * pitch + j] = total[j] + bias[j];
-    }
+    float total[8];
+    for (int j = 0; j < rows; j += 4)
+        sum_four(sum + j, total + j);
+    for (int j = 0; j < rows; j++)
+        out[j] = total[j] + bias[j];
 }
 
 /* out[count][pitch] = bias + the rows of a matrix times `count` vectors. */
 static void product(const float *matrix, int64_t stride, int64_t rows, const float *vectors,
                     int64_t depth, int64_t count, const float *bias, float *out, int64_t pitch) {
     int64_t j = 0;
-    for (; j + 4 <= rows && count > 1; j += 4) {
-        int64_t i = 0;
-        for (; i + 2 <= count; i += 2)
+    for (; j + 8 <= rows; j += 8) {
+        for (int64_t i = 0; i < count; i++)
             dot_block(matrix + j * stride, stride, vectors + i * depth, depth, bias + j,
-                      out + i * pitch + j, pitch, 4, 2);
-        if (i < count)
-            dot_block(matrix + j * stride, stride, vectors + i * depth, depth, bias + j,
-                      out + i * pitch + j, pitch, 4, 1);
+                      out + i * pitch + j, 8);
     }
-    for (; j + 8 <= rows; j += 8) /* one vector */
-        dot_block(matrix + j * stride, stride, vectors, depth, bias + j, out + j, pitch, 8, 1);
     for (; j < rows; j++) {
         for (int64_t i = 0; i < count; i++)
             dot_block(matrix + j * stride, stride, vectors + i * depth, depth, bias + j,
-                      out + i * pitch + j, pitch, 1, 1);
+                      out + i * pitch + j, 1);
     }
 }
 
