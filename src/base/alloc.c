@@ -112,10 +112,11 @@ void rlx_addresses_release(void *first, uint64_t bytes) {
 void rlx_prefer_large_pages(void *memory, uint64_t bytes) {
 #if defined(MADV_HUGEPAGE)
     const uintptr_t page = 4096, large = (uintptr_t)2 << 20;
-    uintptr_t first = ((uintptr_t)memory + page - 1) & ~(page - 1);
-    uintptr_t end = ((uintptr_t)memory + (uintptr_t)bytes) & ~(page - 1);
-    if (end > first && end - first >= large)
-        (void)madvise((char *)memory + (first - (uintptr_t)memory), end - first, MADV_HUGEPAGE);
+    /* With the pages at both ends: advice on a part of a mapping would cut it in two. */
+    uintptr_t before = (uintptr_t)memory & (page - 1);
+    uint64_t whole = (bytes + before + page - 1) & ~(uint64_t)(page - 1);
+    if (bytes >= large && whole >= bytes && whole <= SIZE_MAX)
+        (void)madvise((char *)memory - before, (size_t)whole, MADV_HUGEPAGE);
 #else
     (void)memory, (void)bytes;
 #endif

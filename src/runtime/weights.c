@@ -18,6 +18,7 @@ static rlx_status allocate_weights(rlx_program *program) {
     RLX_TRY_WITH(
         rlx_alloc_aligned(&program->allocator, bytes, program->plan->alignment, &program->owned),
         "weights");
+    rlx_prefer_large_pages(program->owned, bytes);
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const rlx_plan_buffer *buffer = &plan->buffers.items[i];
         uint64_t end = buffer->offset + buffer->bytes; /* verified: inside the segment */
