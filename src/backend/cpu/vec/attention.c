@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 /* Items that parts of the keys make at most, and the tiles of a part at least. */
-enum { PART_ITEMS = 64, PART_TILES = 4, LINE_FLOATS = LINE / (int)sizeof(float) };
+enum { PART_ITEMS = 64, PART_TILES = 2, LINE_FLOATS = LINE / (int)sizeof(float) };
 
 static void write_rows(const block *self) {
     const rlx_tensor *y = self->at->y;
