@@ -11,7 +11,7 @@
 #include <math.h>
 
 /* Multiples of both panel widths, and of the 6 or 12 keys of a register block. */
-enum { BLOCK_ROWS = 96, TILE_KEYS = 96, EXP_GROUP = 8, LINE = 64 };
+enum { BLOCK_ROWS = 96, TILE_KEYS = 96, EXP_GROUP = 4, LINE = 64 };
 
 /* Kept apart, so that registers are shared out for one product at a time. */
 #define VEC_OUTLINE static __attribute__((noinline))

@@ -173,19 +173,24 @@ VEC_OUTLINE vf highest(const float *scores, int64_t panel, int64_t count, vf top
     return vf_max(vf_max(top, a), vf_max(b, c));
 }
 
-/* scores = e^(scores - base); their sum. */
+/* scores = e^(scores - base); their sum. While one group is brought to its end the next one begins:
+ * instructions of one exponential wait for each other. */
 VEC_OUTLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base) {
-    vf total = {0}, r[EXP_GROUP], scale[EXP_GROUP];
+    vf total = {0};
+    exp_parts part[EXP_GROUP];
     int64_t t = 0;
-    for (; t + EXP_GROUP <= count; t += EXP_GROUP) {
-        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
-            exp_parts parts = exp_begin(vf_load(scores + (t + i) * panel) - base, EXP_ZERO, 0);
-            r[i] = parts.r, scale[i] = parts.scale;
-        }
-        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
-            vf weight = exp_end(r[i], scale[i]);
-            vf_store(scores + (t + i) * panel, weight);
-            total += weight;
+    if (count >= EXP_GROUP) {
+        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) part[i] =
+            exp_begin(vf_load(scores + i * panel) - base, EXP_ZERO, 0);
+        for (bool is_last = false; !is_last; t += EXP_GROUP) {
+            is_last = t + 2 * EXP_GROUP > count;
+            const float *next = scores + (is_last ? t : t + EXP_GROUP) * panel;
+            VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
+                vf weight = exp_end(part[i].r, part[i].scale);
+                vf_store(scores + (t + i) * panel, weight);
+                total += weight;
+                part[i] = exp_begin(vf_load(next + i * panel) - base, EXP_ZERO, 0);
+            }
         }
     }
     for (; t < count; t++) {

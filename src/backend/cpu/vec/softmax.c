@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { KEPT = 4096, STRIP = 4 * VF, WIDE_STRIP = 16 * VF, GROUP = 8, EXP_BIAS = 24 };
+enum { KEPT = 4096, STRIP = 4 * VF, WIDE_STRIP = 16 * VF, GROUP = 4, EXP_BIAS = 24 };
 
 /* One copy, whoever calls it. */
 #define OUTLINE static __attribute__((noinline))
@@ -38,37 +38,79 @@ VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
     return vf_highest(vf_max(vf_max(a, b), vf_max(c, d)));
 }
 
-/* The sum of the exponentials of a row less `most`; `kept` NULL: they are not kept. */
-VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n, float most) {
-    vf sum = {0}, r[GROUP], scale[GROUP];
+/* GROUP vectors of exponentials from `at` on: begun, */
+VEC_INLINE void begin_group(rlx_dtype dtype, const void *x, int64_t at, int64_t n, float most,
+                            int k, exp_parts *part) {
+    int64_t here = (at + k * VF) * vec_bytes(dtype);
+    *part = biased_begin(vec_get(dtype, x, at + k * VF) - most);
+    if (k * VF * vec_bytes(dtype) % 64 == 0)
+        __builtin_prefetch((const char *)x + n * vec_bytes(dtype) + here); /* the next row */
+}
+/* and brought to their ends. */
+VEC_INLINE vf end_group(float *kept, int64_t at, int k, const exp_parts *part) {
+    vf e = exp_end(part->r, part->scale);
+    if (kept != NULL) vf_store(kept + at + k * VF, e);
+    return e;
+}
+
+/* A row whose exponentials and sum are known, on its way past the caches. */
+typedef struct leaving {
+    const float *kept;
+    float *y;
+    vf factor;
+} leaving;
+
+VEC_INLINE void let_leave(leaving row, int64_t at) {
+    vf_stream(row.y + at, vf_load(row.kept + at) * row.factor);
+}
+
+/* The sum of the exponentials of a row less `most`; `kept` NULL: they are not kept. Meanwhile
+ * another row of n leaves (NULL: none): written all at once it would have to wait for memory. */
+VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n, float most,
+                         const leaving *other) {
+    vf sum = {0};
+    leaving row = other != NULL ? *other : (leaving){0};
+    exp_parts part[GROUP];
     int64_t i = 0;
-    /* Two loops: instructions of one exponential wait for each other, and the processor looks only
-     * so far ahead. */
-    for (; i + GROUP * VF <= n; i += GROUP * VF) {
-        VEC_UNROLLED for (int k = 0; k < GROUP; k++) {
-            int64_t at = i + k * VF;
-            exp_parts parts = biased_begin(vec_get(dtype, x, at) - most);
-            r[k] = parts.r, scale[k] = parts.scale;
-            __builtin_prefetch((const char *)x + (n + at) * vec_bytes(dtype)); /* the next row */
+    /* Instructions of one exponential wait for each other, and the processor looks only so far
+     * ahead: while one group is brought to its end the next one begins. */
+    if (n >= GROUP * VF) {
+        VEC_UNROLLED for (int k = 0; k < GROUP; k++) begin_group(dtype, x, 0, n, most, k, &part[k]);
+        for (; i + 2 * GROUP * VF <= n; i += GROUP * VF) {
+            VEC_UNROLLED for (int k = 0; k < GROUP; k++) {
+                sum += end_group(kept, i, k, &part[k]);
+                if (other != NULL) let_leave(row, i + k * VF);
+                begin_group(dtype, x, i + GROUP * VF, n, most, k, &part[k]);
+            }
         }
         VEC_UNROLLED for (int k = 0; k < GROUP; k++) {
-            vf e = exp_end(r[k], scale[k]);
-            if (kept != NULL) vf_store(kept + i + k * VF, e);
-            sum += e;
+            sum += end_group(kept, i, k, &part[k]);
+            if (other != NULL) let_leave(row, i + k * VF);
         }
+        i += GROUP * VF;
     }
     for (; i + VF <= n; i += VF) {
         vf e = exp_biased(vec_get(dtype, x, i) - most);
-        __builtin_prefetch((const char *)x + (n + i) * vec_bytes(dtype)); /* the next row */
         if (kept != NULL) vf_store(kept + i, e);
+        if (other != NULL) let_leave(row, i);
         sum += e;
     }
     if (i < n) {
         vf e = exp_biased(vec_get_n(dtype, x, i, n - i) - most);
         if (kept != NULL) vf_store_n(kept + i, e, n - i);
+        if (other != NULL)
+            vf_store_n(row.y + i, vf_load_n(row.kept + i, n - i) * row.factor, n - i);
         sum += vec_lanes_or(e, n - i, 0);
     }
     return vf_sum(sum);
+}
+
+/* On their own: there are just enough registers for the loop. */
+OUTLINE float exp_first(const float *x, float *kept, int64_t n, float most) {
+    return row_exp(RLX_DTYPE_F32, x, kept, n, most, NULL);
+}
+OUTLINE float exp_next(const float *x, float *kept, int64_t n, float most, const leaving *row) {
+    return row_exp(RLX_DTYPE_F32, x, kept, n, most, row);
 }
 
 /* The largest number of a row, and the sum of exponentials that nobody keeps. */
@@ -79,28 +121,23 @@ OUTLINE row_sum sum_row(rlx_dtype dtype, const void *x, int64_t n) {
     row_sum found = {0, 0};
     if (dtype == RLX_DTYPE_F32) {
         found.most = row_max(RLX_DTYPE_F32, x, n);
-        found.sum = row_exp(RLX_DTYPE_F32, x, NULL, n, found.most);
+        found.sum = row_exp(RLX_DTYPE_F32, x, NULL, n, found.most, NULL);
     } else if (dtype == RLX_DTYPE_F16) {
         found.most = row_max(RLX_DTYPE_F16, x, n);
-        found.sum = row_exp(RLX_DTYPE_F16, x, NULL, n, found.most);
+        found.sum = row_exp(RLX_DTYPE_F16, x, NULL, n, found.most, NULL);
     } else {
         found.most = row_max(RLX_DTYPE_BF16, x, n);
-        found.sum = row_exp(RLX_DTYPE_BF16, x, NULL, n, found.most);
+        found.sum = row_exp(RLX_DTYPE_BF16, x, NULL, n, found.most, NULL);
     }
     return found;
 }
 
 /* y = kept * factor. */
-VEC_INLINE void row_scale(rlx_dtype dtype, const float *kept, void *y, int64_t n, float factor,
-                          bool streams) {
+VEC_INLINE void row_scale(rlx_dtype dtype, const float *kept, void *y, int64_t n, float factor) {
     int64_t i = 0;
     for (; i + 2 * VF <= n; i += 2 * VF) {
-        vf a = vf_load(kept + i) * factor, b = vf_load(kept + i + VF) * factor;
-        if (streams) {
-            vf_stream((float *)y + i, a), vf_stream((float *)y + i + VF, b);
-        } else {
-            vec_put(dtype, y, i, a), vec_put(dtype, y, i + VF, b);
-        }
+        vec_put(dtype, y, i, vf_load(kept + i) * factor);
+        vec_put(dtype, y, i + VF, vf_load(kept + i + VF) * factor);
     }
     for (; i < n; i += VF) {
         int64_t count = rlx_ref_least(VF, n - i);
@@ -133,22 +170,17 @@ static float log_of(float biased_sum) {
     return (float)log((double)biased_sum * (1.0 / (1 << EXP_BIAS)));
 }
 
-VEC_INLINE void softmax_row(rlx_dtype dtype, const void *x, void *y, int64_t n, bool streams) {
-    float room[KEPT];
-    bool is_aligned = (uintptr_t)y % RLX_VEC_BYTES == 0;
-    streams = streams && dtype == RLX_DTYPE_F32 && is_aligned && n <= KEPT;
+VEC_INLINE void softmax_row(rlx_dtype dtype, const void *x, void *y, int64_t n, float *room) {
     if (n > KEPT && dtype != RLX_DTYPE_F32) {
         row_sum found = sum_row(dtype, x, n);
         row_again(dtype, x, y, n, found.most, 1 / found.sum);
         return;
     }
-    float *kept = dtype == RLX_DTYPE_F32 && !streams ? y : room;
-    float most = row_max(dtype, x, n), sum = row_exp(dtype, x, kept, n, most);
-    if (streams) {
-        row_scale(dtype, kept, y, n, 1 / sum, true);
-    } else {
-        row_scale(dtype, kept, y, n, 1 / sum, false);
-    }
+    float *kept = dtype == RLX_DTYPE_F32 ? y : room;
+    float most = row_max(dtype, x, n), sum = dtype == RLX_DTYPE_F32
+                                                 ? exp_first(x, kept, n, most)
+                                                 : row_exp(dtype, x, kept, n, most, NULL);
+    row_scale(dtype, kept, y, n, 1 / sum);
 }
 
 typedef struct lines {
@@ -164,16 +196,47 @@ static lines lines_of(const rlx_kernel_args *args) {
     return (lines){x, &args->out[0], axis, x->dims[axis], vec_product(x->dims, axis + 1, x->rank)};
 }
 
+/* Rows of results that go past the caches: each leaves while the next one is computed. */
+OUTLINE void run_leaving(const lines *all, int64_t begin, int64_t end) {
+    float room[2][KEPT];
+    int64_t n = all->length;
+    vec_index from = vec_index_without(all->x, all->axis, all->axis + 1);
+    vec_index to = vec_index_without(all->y, all->axis, all->axis + 1);
+    leaving row = {0};
+    for (int64_t item = begin; item < end; item++) {
+        const float *x = vec_at(all->x, 4, vec_index_at(&from, item));
+        float *kept = room[item % 2], most = row_max(RLX_DTYPE_F32, x, n);
+        float sum = item == begin ? exp_first(x, kept, n, most) : exp_next(x, kept, n, most, &row);
+        row = (leaving){kept, vec_to(all->y, 4, vec_index_at(&to, item)), vf_set(1 / sum)};
+    }
+    if (begin < end) row_scale(RLX_DTYPE_F32, row.kept, row.y, n, row.factor[0]);
+    vec_stream_end();
+}
+
+/* Whether rows can leave whole: every one of them is aligned. */
+static bool can_leave(const lines *all) {
+    uint64_t strides = (uint64_t)(uintptr_t)all->y->data;
+    for (uint32_t i = 0; i < all->y->rank; i++) {
+        if (i != all->axis && all->y->dims[i] != 1) strides |= (uint64_t)all->y->strides[i] * 4;
+    }
+    return all->y->dtype == RLX_DTYPE_F32 && all->length <= KEPT && strides % RLX_VEC_BYTES == 0;
+}
+
 VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    float room[KEPT];
     lines all = lines_of(args);
     vec_index from = vec_index_without(all.x, all.axis, all.axis + 1);
     vec_index to = vec_index_without(all.y, all.axis, all.axis + 1);
     bool streams = rlx_tensor_elements(all.y) >= VEC_STREAM_BYTES / 4;
+    if (dtype == RLX_DTYPE_F32 && args->op == RLX_OP_SOFTMAX && streams && can_leave(&all)) {
+        run_leaving(&all, begin, end);
+        return;
+    }
     for (int64_t item = begin; item < end; item++) {
         const void *x = vec_at(all.x, vec_bytes(dtype), vec_index_at(&from, item));
         void *y = vec_to(all.y, vec_bytes(dtype), vec_index_at(&to, item));
         if (args->op == RLX_OP_SOFTMAX) {
-            softmax_row(dtype, x, y, all.length, streams);
+            softmax_row(dtype, x, y, all.length, room);
         } else {
             row_sum found = sum_row(dtype, x, all.length);
             bool is_aligned = dtype == RLX_DTYPE_F32 && (uintptr_t)y % RLX_VEC_BYTES == 0;
