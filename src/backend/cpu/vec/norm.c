@@ -2,7 +2,8 @@
 /* layer_norm and rms_norm over rows without holes, in f32, f16 and bf16, with the residual's
  * addition. One item is one row. A row is read once from memory: sum and squares are taken in one
  * pass, less the mean of its first elements, so that a large common offset costs no digits; where
- * that guess was bad the squares are summed again. */
+ * that guess was bad the squares are summed again. The sums of the next row are taken while this
+ * one is written, so that memory is read and written at the same time. */
 #include "backend/cpu/vec/rows.h"
 
 #include <math.h>
@@ -64,7 +65,7 @@ static bool fits(const norm *self) {
 
 /* One row. `from` is x, or x + residual once that is written down. */
 typedef struct row {
-    const void *from, *residual, *next;
+    const void *from, *residual;
     void *sum, *y; /* sum NULL: nobody wants it */
     int64_t n;
 } row;
@@ -91,26 +92,43 @@ VEC_INLINE float guess_mean(rlx_dtype dtype, const row *r) {
     return isfinite(mean) ? mean : 0;
 }
 
-/* Sums of x - shift and of its squares, each in LANES vectors. */
+/* Sums of x - shift and of its squares, each in LANES vectors, which are added up in a fixed order.
+ */
 enum { LANES = 4 };
-VEC_INLINE void row_sums(rlx_dtype dtype, row r, float shift, float *sum, float *squares) {
-    vf s[LANES] = {{0}}, q[LANES] = {{0}};
+typedef struct sums {
+    float shift;
+    vf sum[LANES], squares[LANES];
+} sums;
+
+VEC_INLINE sums sums_begin(rlx_dtype dtype, const norm *self, const row *r) {
+    return (sums){.shift = self->is_rms ? 0 : guess_mean(dtype, r)};
+}
+/* LANES vectors from i on. */
+VEC_INLINE void sums_add(rlx_dtype dtype, const row *r, int64_t i, sums *s) {
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) {
+        vf x = row_get(dtype, r, i + k * VF, VF) - s->shift;
+        s->sum[k] += x;
+        s->squares[k] = vf_fma(x, x, s->squares[k]);
+    }
+}
+/* The rest of the row. */
+VEC_INLINE void sums_end(rlx_dtype dtype, const row *r, int64_t i, sums *s, float *sum,
+                         float *squares) {
+    for (; i < r->n; i += VF) {
+        int64_t count = rlx_ref_least(VF, r->n - i);
+        vf x = vec_lanes_or(row_get(dtype, r, i, count) - s->shift, count, 0);
+        s->sum[0] += x;
+        s->squares[0] = vf_fma(x, x, s->squares[0]);
+    }
+    *sum = vf_sum((s->sum[0] + s->sum[1]) + (s->sum[2] + s->sum[3]));
+    *squares = vf_sum((s->squares[0] + s->squares[1]) + (s->squares[2] + s->squares[3]));
+}
+
+VEC_INLINE void row_sums(rlx_dtype dtype, const row *r, sums *s, float *sum, float *squares) {
     int64_t i = 0;
-    for (; i + LANES * VF <= r.n; i += LANES * VF) {
-        VEC_UNROLLED for (int k = 0; k < LANES; k++) {
-            vf x = row_get(dtype, &r, i + k * VF, VF) - shift;
-            s[k] += x;
-            q[k] = vf_fma(x, x, q[k]);
-        }
-    }
-    for (; i < r.n; i += VF) {
-        int64_t count = rlx_ref_least(VF, r.n - i);
-        vf x = vec_lanes_or(row_get(dtype, &r, i, count) - shift, count, 0);
-        s[0] += x;
-        q[0] = vf_fma(x, x, q[0]);
-    }
-    *sum = vf_sum((s[0] + s[1]) + (s[2] + s[3]));
-    *squares = vf_sum((q[0] + q[1]) + (q[2] + q[3]));
+    for (; i + LANES * VF <= r->n; i += LANES * VF)
+        sums_add(dtype, r, i, s);
+    sums_end(dtype, r, i, s, sum, squares);
 }
 
 /* Moments that f32 cannot hold: numbers beyond its range, or so small that their squares vanish. */
@@ -129,20 +147,20 @@ static moments moments_in_f64(rlx_dtype dtype, const norm *self, const row *r) {
                      (float)(1 / sqrt(squares / n + self->epsilon))};
 }
 
-VEC_INLINE moments row_moments(rlx_dtype dtype, const norm *self, const row *r) {
+/* From sums less `shift`. */
+VEC_INLINE moments row_moments(rlx_dtype dtype, const norm *self, const row *r, float shift,
+                               float sum, float squares) {
     const float least = self->epsilon > 1e-20 ? -1 : 1e-30f, most = 1e36f, n = (float)r->n;
-    moments m = {0, 0, 0};
-    float sum, squares;
-    if (!self->is_rms) m.shift = guess_mean(dtype, r);
-    row_sums(dtype, *r, m.shift, &sum, &squares);
+    moments m = {shift, 0, 0};
     double variance = squares / n;
     if (!self->is_rms) {
         m.mean = sum / n;
         variance -= (double)m.mean * m.mean;
         if (variance < 0.25 * squares / n) {
             /* Once more, with a better guess: little is left to take away. */
-            m.shift += m.mean;
-            row_sums(dtype, *r, m.shift, &sum, &squares);
+            sums again = {.shift = m.shift + m.mean};
+            m.shift = again.shift;
+            row_sums(dtype, r, &again, &sum, &squares);
             m.mean = sum / n;
             variance = squares / n - (double)m.mean * m.mean;
         }
@@ -151,6 +169,14 @@ VEC_INLINE moments row_moments(rlx_dtype dtype, const norm *self, const row *r) 
     if (!(squares < most && squares > least)) return moments_in_f64(dtype, self, r);
     m.factor = (float)(1 / sqrt(variance + self->epsilon));
     return m;
+}
+
+/* Reads a row for its moments alone. */
+VEC_INLINE moments first_moments(rlx_dtype dtype, const norm *self, const row *r) {
+    sums s = sums_begin(dtype, self, r);
+    float sum, squares;
+    row_sums(dtype, r, &s, &sum, &squares);
+    return row_moments(dtype, self, r, s.shift, sum, squares);
 }
 
 /* Scale and bias of a row; NULL: absent. `is_f32`: beside 16-bit rows. */
@@ -183,15 +209,23 @@ VEC_INLINE void put(rlx_dtype dtype, void *y, int64_t i, vf value, bool streams)
     }
 }
 
-/* `streams` and what is absent are constants here. */
-VEC_INLINE void write_row(rlx_dtype dtype, affine w, row r, moments m, bool streams) {
+/* `streams` and what is absent are constants here. `next` NULL: no other row is read meanwhile. */
+VEC_INLINE void write_row(rlx_dtype dtype, affine w, row r, moments m, bool streams,
+                          const row *next, sums *s) {
+    row other = next != NULL ? *next : (row){0};
     int64_t i = 0;
-    for (; i + 2 * VF <= r.n; i += 2 * VF) {
-        vf a = row_get(dtype, &r, i, VF), b = row_get(dtype, &r, i + VF, VF);
-        __builtin_prefetch((const char *)r.next + i * vec_bytes(dtype));
-        if (r.sum != NULL) vec_put(dtype, r.sum, i, a), vec_put(dtype, r.sum, i + VF, b);
-        put(dtype, r.y, i, finish(dtype, w, m, a, i, VF), streams);
-        put(dtype, r.y, i + VF, finish(dtype, w, m, b, i + VF, VF), streams);
+    for (; i + LANES * VF <= r.n; i += LANES * VF) {
+        if (next != NULL) {
+            sums_add(dtype, &other, i, s);
+            VEC_UNROLLED for (int k = 0; k < LANES * VF * vec_bytes(dtype); k += 64)
+                __builtin_prefetch((const char *)other.from + (r.n + i) * vec_bytes(dtype) + k);
+        }
+        VEC_UNROLLED for (int k = 0; k < LANES; k++) {
+            int64_t at = i + k * VF;
+            vf x = row_get(dtype, &r, at, VF);
+            if (r.sum != NULL) vec_put(dtype, r.sum, at, x);
+            put(dtype, r.y, at, finish(dtype, w, m, x, at, VF), streams);
+        }
     }
     for (; i < r.n; i += VF) {
         int64_t count = rlx_ref_least(VF, r.n - i);
@@ -201,52 +235,69 @@ VEC_INLINE void write_row(rlx_dtype dtype, affine w, row r, moments m, bool stre
     }
 }
 
-/* The common cases on their own: a loop without questions. */
-VEC_INLINE void write_case(rlx_dtype dtype, affine w, row r, moments m, bool streams) {
-    bool is_plain = r.residual == NULL && r.sum == NULL;
-    bool has_f32 = w.scale_is_f32 && (w.bias_is_f32 || w.bias == NULL);
-    if (is_plain && dtype != RLX_DTYPE_F32 && has_f32 && w.scale != NULL && w.bias != NULL) {
-        r.residual = r.sum = NULL;
+/* This row, and the moments of the next one, which is plain too. The common cases are on their own:
+ * a loop without questions. */
+VEC_INLINE moments write_case(rlx_dtype dtype, const norm *self, affine w, row r, moments m,
+                              bool streams, row next) {
+    bool has_f32 = dtype != RLX_DTYPE_F32 && w.scale_is_f32 && w.bias_is_f32;
+    sums s = sums_begin(dtype, self, &next);
+    float sum, squares;
+    if (has_f32 && w.scale != NULL && w.bias != NULL) {
         w.scale_is_f32 = w.bias_is_f32 = true;
-        write_row(dtype, w, r, m, streams);
-    } else if (is_plain && w.scale != NULL && w.bias != NULL) {
-        r.residual = r.sum = NULL;
-        write_row(dtype, w, r, m, streams);
-    } else if (is_plain && w.scale != NULL) {
-        r.residual = r.sum = NULL;
+        write_row(dtype, w, r, m, streams, &next, &s);
+    } else if (w.scale != NULL && w.bias != NULL) {
+        write_row(dtype, w, r, m, streams, &next, &s);
+    } else if (w.scale != NULL) {
         w.bias = NULL;
-        write_row(dtype, w, r, m, streams);
+        write_row(dtype, w, r, m, streams, &next, &s);
     } else {
-        write_row(dtype, w, r, m, streams);
+        write_row(dtype, w, r, m, streams, &next, &s);
     }
+    sums_end(dtype, &next, next.n / (LANES * VF) * (LANES * VF), &s, &sum, &squares);
+    return row_moments(dtype, self, &next, s.shift, sum, squares);
 }
 
-VEC_INLINE void norm_row(rlx_dtype dtype, const norm *self, const row *r) {
-    moments m = row_moments(dtype, self, r);
-    affine w = {self->scale->data, self->bias->data, self->scale->dtype == RLX_DTYPE_F32,
-                self->bias->dtype == RLX_DTYPE_F32};
-    if (self->streams && dtype == RLX_DTYPE_F32 && (uintptr_t)r->y % RLX_VEC_BYTES == 0) {
-        write_case(dtype, w, *r, m, true);
-    } else {
-        write_case(dtype, w, *r, m, false);
-    }
+/* The dims before the normalised ones. */
+typedef struct places {
+    vec_index x, residual, y, sum;
+} places;
+
+VEC_INLINE row row_at(rlx_dtype dtype, const norm *self, const places *all, int64_t item) {
+    int64_t bytes = vec_bytes(dtype);
+    row r = {.from = vec_at(self->x, bytes, vec_index_at(&all->x, item)),
+             .y = vec_to(self->y, bytes, vec_index_at(&all->y, item)),
+             .n = self->length};
+    if (self->residual->data != NULL)
+        r.residual = vec_at(self->residual, bytes, vec_index_at(&all->residual, item));
+    if (self->sum->data != NULL) r.sum = vec_to(self->sum, bytes, vec_index_at(&all->sum, item));
+    return r;
 }
 
 VEC_INLINE void run_rows(rlx_dtype dtype, const norm *self, int64_t begin, int64_t end) {
-    int64_t bytes = vec_bytes(dtype);
-    vec_index x = vec_index_without(self->x, self->axis, self->x->rank);
-    vec_index residual = vec_index_without(self->residual, self->axis, self->residual->rank);
-    vec_index y = vec_index_without(self->y, self->axis, self->y->rank);
-    vec_index sum = vec_index_without(self->sum, self->axis, self->sum->rank);
-    for (int64_t item = begin; item < end; item++) {
-        row r = {.from = vec_at(self->x, bytes, vec_index_at(&x, item)),
-                 .y = vec_to(self->y, bytes, vec_index_at(&y, item)),
-                 .n = self->length};
-        r.next = (const char *)r.from + r.n * bytes;
-        if (self->residual->data != NULL)
-            r.residual = vec_at(self->residual, bytes, vec_index_at(&residual, item));
-        if (self->sum->data != NULL) r.sum = vec_to(self->sum, bytes, vec_index_at(&sum, item));
-        if (r.n > 0) norm_row(dtype, self, &r);
+    places all = {vec_index_without(self->x, self->axis, self->x->rank),
+                  vec_index_without(self->residual, self->axis, self->residual->rank),
+                  vec_index_without(self->y, self->axis, self->y->rank),
+                  vec_index_without(self->sum, self->axis, self->sum->rank)};
+    affine w = {self->scale->data, self->bias->data, self->scale->dtype == RLX_DTYPE_F32,
+                self->bias->dtype == RLX_DTYPE_F32};
+    bool is_plain = self->residual->data == NULL && self->sum->data == NULL, is_known = false;
+    moments m = {0, 0, 0};
+    for (int64_t item = begin; self->length > 0 && item < end; item++) {
+        row r = row_at(dtype, self, &all, item), next;
+        bool streams = self->streams && (uintptr_t)r.y % RLX_VEC_BYTES == 0;
+        if (!is_known) m = first_moments(dtype, self, &r);
+        is_known = is_plain && item + 1 < end;
+        if (!is_known) {
+            write_row(dtype, w, r, m, false, NULL, NULL);
+            continue;
+        }
+        next = row_at(dtype, self, &all, item + 1);
+        r.residual = next.residual = r.sum = next.sum = NULL;
+        if (dtype == RLX_DTYPE_F32 && streams) {
+            m = write_case(dtype, self, w, r, m, true, next);
+        } else {
+            m = write_case(dtype, self, w, r, m, false, next);
+        }
     }
     if (self->streams) vec_stream_end();
 }
