@@ -61,7 +61,7 @@ static bool find_kind(const rlx_tensor *tensor, value_kind *out_kind) {
     return tensor->strides[3] == 1 && (*out_kind != VALUES_F32 || tensor->dtype == RLX_DTYPE_F32);
 }
 
-static tiling make_tiling(const rlx_attention *at) {
+VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
     tiling tiles = {.panel = at->row_count <= VF ? VF : 2 * VF};
     int64_t rows = rlx_ref_least(at->row_count, BLOCK_ROWS);
     value_kind key_kind, kind;
@@ -121,7 +121,7 @@ static bool measure(const rlx_attention *at, const tiling *tiles, cutting *self)
 
 /* Parts of the keys where they fit into `room` bytes; what was planned for larger dims may have
  * less for them. */
-static cutting cut(const rlx_attention *at, const tiling *tiles, uint64_t room) {
+VEC_OUTLINE cutting cut(const rlx_attention *at, const tiling *tiles, uint64_t room) {
     int64_t count = rlx_ref_divide_up(at->keys, TILE_KEYS), part = count;
     cutting self = {.blocks = rlx_ref_divide_up(at->row_count, BLOCK_ROWS), .parts = 1};
     self.units = at->k->dims[0] * at->k->dims[1] * self.blocks;
@@ -177,7 +177,7 @@ static void join_sums(const block *self, const cutting *cuts) {
 }
 
 /* Puts the parts of a unit together, from the slot of the first on. */
-static void join_parts(block *self, const cutting *cuts, float *slots) {
+VEC_OUTLINE void join_parts(block *self, const cutting *cuts, float *slots) {
     int64_t slot = (int64_t)cuts->slot;
     place_slot(self, slots);
     for (int64_t i = 0; i < self->tiles->rows; i += VF) {
@@ -222,7 +222,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         do_item(&self, &cuts, args->common, item);
 }
 
-static cutting cut_args(const rlx_kernel_args *args, uint64_t room) {
+VEC_OUTLINE cutting cut_args(const rlx_kernel_args *args, uint64_t room) {
     rlx_attention at = rlx_ref_attention(args);
     tiling tiles = make_tiling(&at);
     return cut(&at, &tiles, room);

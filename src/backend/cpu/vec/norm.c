@@ -16,6 +16,9 @@ typedef struct norm {
     bool is_rms, streams;
 } norm;
 
+/* One copy, whoever calls it. */
+#define OUTLINE static __attribute__((noinline))
+
 static const rlx_tensor absent = {0};
 
 static const rlx_tensor *input_or_absent(const rlx_kernel_args *args, uint32_t input) {
@@ -100,8 +103,17 @@ typedef struct sums {
     vf sum[LANES], squares[LANES];
 } sums;
 
-VEC_INLINE sums sums_begin(rlx_dtype dtype, const norm *self, const row *r) {
-    return (sums){.shift = self->is_rms ? 0 : guess_mean(dtype, r)};
+OUTLINE float first_shift(rlx_dtype dtype, const norm *self, const row *r) {
+    float shift = 0;
+    if (!self->is_rms) VEC_BY_DTYPE(dtype, shift = guess_mean, r);
+    return shift;
+}
+/* Vector by vector: to clear it as a whole takes longer. */
+VEC_INLINE sums sums_none(float shift) {
+    sums s;
+    s.shift = shift;
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) s.sum[k] = s.squares[k] = vf_set(0);
+    return s;
 }
 /* LANES vectors from i on. */
 VEC_INLINE void sums_add(rlx_dtype dtype, const row *r, int64_t i, sums *s) {
@@ -112,23 +124,19 @@ VEC_INLINE void sums_add(rlx_dtype dtype, const row *r, int64_t i, sums *s) {
     }
 }
 /* The rest of the row. */
-VEC_INLINE void sums_end(rlx_dtype dtype, const row *r, int64_t i, sums *s, float *sum,
-                         float *squares) {
+VEC_INLINE void sums_rest(rlx_dtype dtype, const row *r, int64_t i, sums *s) {
     for (; i < r->n; i += VF) {
         int64_t count = rlx_ref_least(VF, r->n - i);
         vf x = vec_lanes_or(row_get(dtype, r, i, count) - s->shift, count, 0);
         s->sum[0] += x;
         s->squares[0] = vf_fma(x, x, s->squares[0]);
     }
-    *sum = vf_sum((s->sum[0] + s->sum[1]) + (s->sum[2] + s->sum[3]));
-    *squares = vf_sum((s->squares[0] + s->squares[1]) + (s->squares[2] + s->squares[3]));
 }
-
-VEC_INLINE void row_sums(rlx_dtype dtype, const row *r, sums *s, float *sum, float *squares) {
-    int64_t i = 0;
-    for (; i + LANES * VF <= r->n; i += LANES * VF)
-        sums_add(dtype, r, i, s);
-    sums_end(dtype, r, i, s, sum, squares);
+VEC_INLINE void sums_row(rlx_dtype dtype, const row *r, float shift, sums *s) {
+    sums now = sums_none(shift);
+    for (int64_t i = 0; i + LANES * VF <= r->n; i += LANES * VF)
+        sums_add(dtype, r, i, &now);
+    *s = now;
 }
 
 /* Moments that f32 cannot hold: numbers beyond its range, or so small that their squares vanish. */
@@ -147,36 +155,30 @@ static moments moments_in_f64(rlx_dtype dtype, const norm *self, const row *r) {
                      (float)(1 / sqrt(squares / n + self->epsilon))};
 }
 
-/* From sums less `shift`. */
-VEC_INLINE moments row_moments(rlx_dtype dtype, const norm *self, const row *r, float shift,
-                               float sum, float squares) {
+/* From the sums of whole LANES. */
+OUTLINE moments row_moments(rlx_dtype dtype, const norm *self, const row *r, sums *s) {
     const float least = self->epsilon > 1e-20 ? -1 : 1e-30f, most = 1e36f, n = (float)r->n;
-    moments m = {shift, 0, 0};
-    double variance = squares / n;
-    if (!self->is_rms) {
-        m.mean = sum / n;
-        variance -= (double)m.mean * m.mean;
-        if (variance < 0.25 * squares / n) {
-            /* Once more, with a better guess: little is left to take away. */
-            sums again = {.shift = m.shift + m.mean};
-            m.shift = again.shift;
-            row_sums(dtype, r, &again, &sum, &squares);
-            m.mean = sum / n;
-            variance = squares / n - (double)m.mean * m.mean;
+    for (bool is_again = false;; is_again = true) {
+        VEC_BY_DTYPE(dtype, sums_rest, r, r->n / (LANES * VF) * (LANES * VF), s);
+        float sum = vf_sum((s->sum[0] + s->sum[1]) + (s->sum[2] + s->sum[3]));
+        float squares = vf_sum((s->squares[0] + s->squares[1]) + (s->squares[2] + s->squares[3]));
+        float mean = self->is_rms ? 0 : sum / n;
+        double square = squares / n, variance = square - (double)mean * mean;
+        if (is_again || self->is_rms || !(variance < 0.25 * square)) {
+            if (!(squares < most && squares > least)) return moments_in_f64(dtype, self, r);
+            if (variance < 0) variance = 0;
+            return (moments){s->shift, mean, (float)(1 / sqrt(variance + self->epsilon))};
         }
-        if (variance < 0) variance = 0;
+        /* Once more, with a better guess: little is left to take away. */
+        VEC_BY_DTYPE(dtype, sums_row, r, s->shift + mean, s);
     }
-    if (!(squares < most && squares > least)) return moments_in_f64(dtype, self, r);
-    m.factor = (float)(1 / sqrt(variance + self->epsilon));
-    return m;
 }
 
 /* Reads a row for its moments alone. */
-VEC_INLINE moments first_moments(rlx_dtype dtype, const norm *self, const row *r) {
-    sums s = sums_begin(dtype, self, r);
-    float sum, squares;
-    row_sums(dtype, r, &s, &sum, &squares);
-    return row_moments(dtype, self, r, s.shift, sum, squares);
+OUTLINE moments first_moments(rlx_dtype dtype, const norm *self, const row *r) {
+    sums s;
+    VEC_BY_DTYPE(dtype, sums_row, r, first_shift(dtype, self, r), &s);
+    return row_moments(dtype, self, r, &s);
 }
 
 /* Scale and bias of a row; NULL: absent. `is_f32`: beside 16-bit rows. */
@@ -209,52 +211,74 @@ VEC_INLINE void put(rlx_dtype dtype, void *y, int64_t i, vf value, bool streams)
     }
 }
 
-/* `streams` and what is absent are constants here. `next` NULL: no other row is read meanwhile. */
-VEC_INLINE void write_row(rlx_dtype dtype, affine w, row r, moments m, bool streams,
-                          const row *next, sums *s) {
-    row other = next != NULL ? *next : (row){0};
-    int64_t i = 0;
-    for (; i + LANES * VF <= r.n; i += LANES * VF) {
-        if (next != NULL) {
-            sums_add(dtype, &other, i, s);
-            VEC_UNROLLED for (int k = 0; k < LANES * VF * vec_bytes(dtype); k += 64)
-                __builtin_prefetch((const char *)other.from + (r.n + i) * vec_bytes(dtype) + k);
-        }
-        VEC_UNROLLED for (int k = 0; k < LANES; k++) {
-            int64_t at = i + k * VF;
-            vf x = row_get(dtype, &r, at, VF);
-            if (r.sum != NULL) vec_put(dtype, r.sum, at, x);
-            put(dtype, r.y, at, finish(dtype, w, m, x, at, VF), streams);
-        }
-    }
-    for (; i < r.n; i += VF) {
-        int64_t count = rlx_ref_least(VF, r.n - i);
-        vf x = row_get(dtype, &r, i, count);
-        if (r.sum != NULL) vec_put_n(dtype, r.sum, i, x, count);
-        vec_put_n(dtype, r.y, i, finish(dtype, w, m, x, i, count), count);
+/* LANES vectors of a row, whatever there is. */
+VEC_INLINE void write_lanes(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
+                            int64_t i) {
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) {
+        int64_t at = i + k * VF;
+        vf x = row_get(dtype, r, at, VF);
+        if (r->sum != NULL) vec_put(dtype, r->sum, at, x);
+        put(dtype, r->y, at, finish(dtype, w, m, x, at, VF), streams);
     }
 }
 
-/* This row, and the moments of the next one, which is plain too. The common cases are on their own:
- * a loop without questions. */
-VEC_INLINE moments write_case(rlx_dtype dtype, const norm *self, affine w, row r, moments m,
-                              bool streams, row next) {
-    bool has_f32 = dtype != RLX_DTYPE_F32 && w.scale_is_f32 && w.bias_is_f32;
-    sums s = sums_begin(dtype, self, &next);
-    float sum, squares;
-    if (has_f32 && w.scale != NULL && w.bias != NULL) {
-        w.scale_is_f32 = w.bias_is_f32 = true;
-        write_row(dtype, w, r, m, streams, &next, &s);
-    } else if (w.scale != NULL && w.bias != NULL) {
-        write_row(dtype, w, r, m, streams, &next, &s);
-    } else if (w.scale != NULL) {
-        w.bias = NULL;
-        write_row(dtype, w, r, m, streams, &next, &s);
-    } else {
-        write_row(dtype, w, r, m, streams, &next, &s);
+/* A row from i on. */
+VEC_INLINE void write_from(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
+                           int64_t i) {
+    for (; i + LANES * VF <= r->n; i += LANES * VF)
+        write_lanes(dtype, w, r, m, dtype == RLX_DTYPE_F32 && streams, i);
+    for (; i < r->n; i += VF) {
+        int64_t count = rlx_ref_least(VF, r->n - i);
+        vf x = row_get(dtype, r, i, count);
+        if (r->sum != NULL) vec_put_n(dtype, r->sum, i, x, count);
+        vec_put_n(dtype, r->y, i, finish(dtype, w, m, x, i, count), count);
     }
-    sums_end(dtype, &next, next.n / (LANES * VF) * (LANES * VF), &s, &sum, &squares);
-    return row_moments(dtype, self, &next, s.shift, sum, squares);
+}
+OUTLINE void write_rest(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
+                        int64_t i) {
+    VEC_BY_DTYPE(dtype, write_from, w, r, m, streams, i);
+}
+
+/* The whole LANES of a plain row, and the sums of the next one. What is absent and how it is
+ * written are constants here: a loop without questions. */
+VEC_INLINE void write_loop(rlx_dtype dtype, affine w, row r, moments m, bool streams, row next,
+                           float shift, sums *s) {
+    sums now = sums_none(shift); /* in registers, whoever looks at them later */
+    r.residual = next.residual = NULL;
+    r.sum = NULL;
+    for (int64_t i = 0; i + LANES * VF <= r.n; i += LANES * VF) {
+        sums_add(dtype, &next, i, &now);
+        VEC_UNROLLED for (int k = 0; k < LANES * VF * vec_bytes(dtype); k += 64)
+            __builtin_prefetch((const char *)next.from + (r.n + i) * vec_bytes(dtype) + k);
+        write_lanes(dtype, w, &r, m, streams, i);
+    }
+    *s = now;
+}
+
+/* The common cases have loops of their own: weights of f32, or all of the dtype of x. False: none
+ * of them. */
+VEC_INLINE bool write_common(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
+                             const row *next, float shift, sums *s) {
+    bool has_bias = w.bias != NULL;
+    if (w.scale == NULL || (has_bias && w.scale_is_f32 != w.bias_is_f32)) return false;
+    if (dtype == RLX_DTYPE_F32 ? streams : w.scale_is_f32) {
+        w.scale_is_f32 = w.bias_is_f32 = true;
+        if (has_bias) {
+            write_loop(dtype, w, *r, m, dtype == RLX_DTYPE_F32, *next, shift, s);
+        } else {
+            w.bias = NULL;
+            write_loop(dtype, w, *r, m, dtype == RLX_DTYPE_F32, *next, shift, s);
+        }
+    } else {
+        w.scale_is_f32 = w.bias_is_f32 = false;
+        if (has_bias) {
+            write_loop(dtype, w, *r, m, false, *next, shift, s);
+        } else {
+            w.bias = NULL;
+            write_loop(dtype, w, *r, m, false, *next, shift, s);
+        }
+    }
+    return true;
 }
 
 /* The dims before the normalised ones. */
@@ -283,20 +307,19 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const norm *self, int64_t begin, int64
     bool is_plain = self->residual->data == NULL && self->sum->data == NULL, is_known = false;
     moments m = {0, 0, 0};
     for (int64_t item = begin; self->length > 0 && item < end; item++) {
-        row r = row_at(dtype, self, &all, item), next;
+        row r = row_at(dtype, self, &all, item), next = r;
         bool streams = self->streams && (uintptr_t)r.y % RLX_VEC_BYTES == 0;
         if (!is_known) m = first_moments(dtype, self, &r);
         is_known = is_plain && item + 1 < end;
-        if (!is_known) {
-            write_row(dtype, w, r, m, false, NULL, NULL);
-            continue;
-        }
-        next = row_at(dtype, self, &all, item + 1);
-        r.residual = next.residual = r.sum = next.sum = NULL;
-        if (dtype == RLX_DTYPE_F32 && streams) {
-            m = write_case(dtype, self, w, r, m, true, next);
+        if (is_known) {
+            next = row_at(dtype, self, &all, item + 1);
+            float shift = first_shift(dtype, self, &next);
+            sums s = sums_none(shift);
+            is_known = write_common(dtype, w, &r, m, streams, &next, shift, &s);
+            write_rest(dtype, w, &r, m, streams, is_known ? r.n / (LANES * VF) * (LANES * VF) : 0);
+            if (is_known) m = row_moments(dtype, self, &next, &s);
         } else {
-            m = write_case(dtype, self, w, r, m, false, next);
+            write_rest(dtype, w, &r, m, streams, 0);
         }
     }
     if (self->streams) vec_stream_end();

@@ -106,11 +106,21 @@ VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n,
 }
 
 /* On their own: there are just enough registers for the loop. */
-OUTLINE float exp_first(const float *x, float *kept, int64_t n, float most) {
-    return row_exp(RLX_DTYPE_F32, x, kept, n, most, NULL);
-}
-OUTLINE float exp_next(const float *x, float *kept, int64_t n, float most, const leaving *row) {
+#define ROW_EXP(name, dtype)                                                \
+    OUTLINE float name(const void *x, float *kept, int64_t n, float most) { \
+        return row_exp(dtype, x, kept, n, most, NULL);                      \
+    }
+ROW_EXP(exp_f32, RLX_DTYPE_F32)
+ROW_EXP(exp_f16, RLX_DTYPE_F16)
+ROW_EXP(exp_bf16, RLX_DTYPE_BF16)
+OUTLINE float exp_and_leave(const float *x, float *kept, int64_t n, float most,
+                            const leaving *row) {
     return row_exp(RLX_DTYPE_F32, x, kept, n, most, row);
+}
+VEC_INLINE float exp_of(rlx_dtype dtype, const void *x, float *kept, int64_t n, float most) {
+    return (dtype == RLX_DTYPE_F32   ? exp_f32
+            : dtype == RLX_DTYPE_F16 ? exp_f16
+                                     : exp_bf16)(x, kept, n, most);
 }
 
 /* The largest number of a row, and the sum of exponentials that nobody keeps. */
@@ -119,16 +129,8 @@ typedef struct row_sum {
 } row_sum;
 OUTLINE row_sum sum_row(rlx_dtype dtype, const void *x, int64_t n) {
     row_sum found = {0, 0};
-    if (dtype == RLX_DTYPE_F32) {
-        found.most = row_max(RLX_DTYPE_F32, x, n);
-        found.sum = row_exp(RLX_DTYPE_F32, x, NULL, n, found.most, NULL);
-    } else if (dtype == RLX_DTYPE_F16) {
-        found.most = row_max(RLX_DTYPE_F16, x, n);
-        found.sum = row_exp(RLX_DTYPE_F16, x, NULL, n, found.most, NULL);
-    } else {
-        found.most = row_max(RLX_DTYPE_BF16, x, n);
-        found.sum = row_exp(RLX_DTYPE_BF16, x, NULL, n, found.most, NULL);
-    }
+    VEC_BY_DTYPE(dtype, found.most = row_max, x, n);
+    found.sum = exp_of(dtype, x, NULL, n, found.most);
     return found;
 }
 
@@ -177,9 +179,7 @@ VEC_INLINE void softmax_row(rlx_dtype dtype, const void *x, void *y, int64_t n, 
         return;
     }
     float *kept = dtype == RLX_DTYPE_F32 ? y : room;
-    float most = row_max(dtype, x, n), sum = dtype == RLX_DTYPE_F32
-                                                 ? exp_first(x, kept, n, most)
-                                                 : row_exp(dtype, x, kept, n, most, NULL);
+    float most = row_max(dtype, x, n), sum = exp_of(dtype, x, kept, n, most);
     row_scale(dtype, kept, y, n, 1 / sum);
 }
 
@@ -206,7 +206,8 @@ OUTLINE void run_leaving(const lines *all, int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
         const float *x = vec_at(all->x, 4, vec_index_at(&from, item));
         float *kept = room[item % 2], most = row_max(RLX_DTYPE_F32, x, n);
-        float sum = item == begin ? exp_first(x, kept, n, most) : exp_next(x, kept, n, most, &row);
+        float sum =
+            item == begin ? exp_f32(x, kept, n, most) : exp_and_leave(x, kept, n, most, &row);
         row = (leaving){kept, vec_to(all->y, 4, vec_index_at(&to, item)), vf_set(1 / sum)};
     }
     if (begin < end) row_scale(RLX_DTYPE_F32, row.kept, row.y, n, row.factor[0]);
