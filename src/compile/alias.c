@@ -243,34 +243,11 @@ static bool elide_view(aliaser *self, uint32_t s) {
     return true;
 }
 
-/* The copy of an output that might have been a view of an input, but is not: its op ran and has
- * memory of its own. */
-static bool elide_copy(aliaser *self, uint32_t s) {
-    rlx_lowered_step *step = &self->self->steps.items[s];
-    if (step->op != RLX_OP_COPY || step->node == RLX_NONE || !self->has_views) return false;
-    rlx_value_id from = step->inputs[0], to = step->outputs[0];
-    const rlx_value *source = &self->graph->values.items[from];
-    const rlx_storage *storage = &self->self->storages[from];
-    bool is_own =
-        source->kind == RLX_VALUE_TEMPORARY && storage->root == from &&
-        source->producer != RLX_NONE &&
-        (rlx_op_info_of(self->graph->nodes.items[source->producer].op)->flags & RLX_OPF_VIEW) != 0;
-    if (!is_own || step->is_prepare || self->graph->values.items[to].producer != step->node)
-        return false;
-    if (from < self->self->prepared_count && self->self->is_prepared[from]) return false;
-    bool is_part = to < self->planned_count && self->planned[to].root != RLX_NONE;
-    if (is_part || type_of(self, from)->layout != RLX_LAYOUT_PLAIN) return false;
-    if (!rlx_strides_are_plain(&type_of(self, from)->shape, storage->strides)) return false;
-    attach(self, to, storage);
-    step->is_elided = true;
-    return true;
-}
-
 static rlx_status place_step(aliaser *self, uint32_t s) {
     rlx_lowered_step *step = &self->self->steps.items[s];
     if (step->kind == RLX_STEP_JUMP) return RLX_OK;
     if (step->op == RLX_OP_STATE_WRITE) return place_state_write(self, step);
-    if (elide_view(self, s) || elide_copy(self, s)) return RLX_OK;
+    if (elide_view(self, s)) return RLX_OK;
     for (uint32_t i = 0; i < step->output_count; i++)
         RLX_TRY(place_output(self, step, s, i));
     return RLX_OK;

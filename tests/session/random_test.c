@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static rlx_test_folder folder;
-static uint64_t first_seed = 1, seed_count = 300;
+static uint64_t first_seed = 1, seed_count = 700;
 
 static bool agrees(subject *self, const outcome *expected, const manner *how) {
     outcome actual;
