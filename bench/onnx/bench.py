@@ -110,7 +110,7 @@ class Engine:
         return self.answer()
 
     def turn(self, runs):
-        time.sleep(0.01)  # workers of the other one stop spinning
+        time.sleep(0.06)  # ONNX Runtime's workers go on spinning for 40 ms
         return self.ask("run %d" % runs)
 
     def close(self):
