@@ -79,7 +79,4 @@ VEC_INLINE vd_half vd_select(vl_half mask, vd_half yes, vd_half no) {
     return (vd_half)(((vl_half)yes & mask) | ((vl_half)no & ~mask));
 }
 
-/* A function of halves on both. */
-#define VD_MAP(x, function) ((vd){function((x).low), function((x).high)})
-
 #endif
