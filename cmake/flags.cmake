@@ -55,7 +55,8 @@ function(rlx_folder name)
     if(folder_ONCE)
         target_compile_options(rlx_${name} PRIVATE
             $<$<CONFIG:Release>:-Os;-fno-asynchronous-unwind-tables>
-            $<$<CONFIG:Release>:-fno-omit-frame-pointer;-momit-leaf-frame-pointer>)
+            $<$<CONFIG:Release>:-fno-omit-frame-pointer;-momit-leaf-frame-pointer>
+            $<$<AND:$<CONFIG:Release>,$<C_COMPILER_ID:GNU>>:-fno-schedule-insns2>)
     endif()
     set_property(GLOBAL APPEND PROPERTY RLX_FOLDERS rlx_${name})
 endfunction()
