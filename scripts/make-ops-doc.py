@@ -174,7 +174,7 @@ ONNX_INTRO = """\
 ## ONNX
 
 Ops of ONNX models that can be imported, opsets 1 to 21, with the opsets in which each changed ({count} ops; ops
-that a model brings along as functions are expanded). A model that uses anything else is refused with a list of
+that a model brings along as functions are expanded; com.microsoft is the domain of ONNX Runtime's own ops). A model that uses anything else is refused with a list of
 all such nodes. [onnx.md](onnx.md) has how shapes are bound.
 """
 

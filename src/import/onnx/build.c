@@ -150,11 +150,16 @@ bool ox_ints(ox *o, const char *name, rlx_ints *out_ints) {
     return true;
 }
 
+void ox_only_int(ox *o, const char *name, int64_t only) {
+    int64_t found = ox_int(o, name, only);
+    if (found != only) ox_unsupported(o, "%s = %" PRId64, name, found);
+}
+
 /* "node 'conv1' (Conv-11)" */
 static const char *node_text(const ox *o, char *buffer, size_t bytes) {
     const char *name = o->node->name;
     if (name[0] == 0 && o->node->output_count != 0) name = o->node->outputs[0];
-    if (o->since != 0) {
+    if (o->since != 0 && strcmp(o->node->domain, OX_MICROSOFT) != 0) {
         snprintf(buffer, bytes, "node '%s' (%s-%" PRId64 ")", name, o->node->op, o->since);
     } else {
         snprintf(buffer, bytes, "node '%s' (%s%s%s)", name, o->node->domain,

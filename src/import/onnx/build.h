@@ -47,6 +47,9 @@ typedef struct ox_call {
     const struct ox_call *outer;
 } ox_call;
 
+/* The domain of ONNX Runtime's own ops. */
+#define OX_MICROSOFT "com.microsoft"
+
 /* OX_MOST_NUMBERS: of a constant that an op makes from sizes alone. */
 enum { OX_CELLS = 4096, OX_MOST_NUMBERS = 1 << 24 };
 
@@ -107,6 +110,8 @@ int64_t ox_int(ox *o, const char *name, int64_t otherwise);
 double ox_float(ox *o, const char *name, double otherwise);
 const char *ox_text(ox *o, const char *name, const char *otherwise);
 bool ox_ints(ox *o, const char *name, rlx_ints *out_ints); /* false: not there */
+/* Attributes that only one value is understood of; what else is unsupported, by name. */
+void ox_only_int(ox *o, const char *name, int64_t only);
 
 /* What is known of a value. */
 rlx_type ox_type(const ox *o, rlx_value_id value);
@@ -158,6 +163,10 @@ rlx_value_id ox_gather(ox *o, rlx_value_id x, rlx_value_id indices, int64_t axis
 rlx_value_id ox_reduce(ox *o, rlx_op op, rlx_value_id x, const int64_t *axes, uint32_t count,
                        bool keep_dims);
 rlx_value_id ox_matmul(ox *o, rlx_value_id a, rlx_value_id b);
+rlx_value_id ox_scaled(ox *o, rlx_value_id x, double factor);
+/* Parts of the given sizes along an axis. */
+void ox_split(ox *o, rlx_value_id x, int64_t axis, const int64_t *sizes, uint32_t count,
+              rlx_value_id *out_parts);
 
 /* Constants. ox_scalar has rank 0 and rounds the number to the dtype. */
 rlx_value_id ox_constant(ox *o, rlx_dtype dtype, const int64_t *dims, uint32_t rank,

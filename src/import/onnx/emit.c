@@ -239,6 +239,17 @@ rlx_value_id ox_matmul(ox *o, rlx_value_id a, rlx_value_id b) {
     return ox_binary(o, RLX_OP_MATMUL, a, b);
 }
 
+rlx_value_id ox_scaled(ox *o, rlx_value_id x, double factor) {
+    if (factor == 1) return x;
+    return ox_binary(o, RLX_OP_MUL, x, ox_scalar(o, ox_dtype(o, x), factor));
+}
+
+void ox_split(ox *o, rlx_value_id x, int64_t axis, const int64_t *sizes, uint32_t count,
+              rlx_value_id *out_parts) {
+    const rlx_split_attrs attrs = {axis, {count, sizes}};
+    ox_nodes(o, RLX_OP_SPLIT, &attrs, &x, 1, out_parts, count);
+}
+
 rlx_value_id ox_constant(ox *o, rlx_dtype dtype, const int64_t *dims, uint32_t rank,
                          const void *data, uint64_t bytes) {
     rlx_value_id value = RLX_NONE;

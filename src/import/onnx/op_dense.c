@@ -8,7 +8,7 @@ void rlx_ox_matmul(ox *o) {
     ox_give(o, 0, ox_matmul(o, ox_in(o, 0), ox_in(o, 1)));
 }
 
-void rlx_ox_gemm(ox *o) {
+rlx_value_id ox_gemm(ox *o) {
     rlx_matmul_attrs attrs = {.transpose_a = ox_int(o, "transA", 0) != 0,
                               .transpose_b = ox_int(o, "transB", 0) != 0,
                               .alpha = ox_float(o, "alpha", 1)};
@@ -19,7 +19,7 @@ void rlx_ox_gemm(ox *o) {
         ox_invalid(o, "it multiplies matrices");
     if (ox_ok(o) && !is_float && (attrs.alpha != 1 || beta != 1))
         ox_unsupported(o, "alpha and beta of integers");
-    if (!ox_ok(o)) return;
+    if (!ox_ok(o)) return RLX_NONE;
     double alpha = attrs.alpha;
     if (!is_float || alpha == 0) attrs.alpha = 1; /* 0 in the struct means 1 */
     if (inputs[2] != RLX_NONE && beta != 1)
@@ -29,10 +29,33 @@ void rlx_ox_gemm(ox *o) {
         rlx_value_id zero = ox_scalar(o, ox_dtype(o, product), 0);
         product = ox_binary(o, RLX_OP_MUL, product, zero);
         if (inputs[2] != RLX_NONE) product = ox_binary(o, RLX_OP_ADD, product, inputs[2]);
-        ox_give(o, 0, product);
-        return;
+        return product;
     }
-    ox_give(o, 0, ox_node(o, RLX_OP_MATMUL, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
+    return ox_node(o, RLX_OP_MATMUL, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3);
+}
+
+void rlx_ox_gemm(ox *o) {
+    ox_give(o, 0, ox_gemm(o));
+}
+
+/* Moves the channels behind the batch, or to the end. */
+static rlx_value_id move_channels(ox *o, rlx_value_id x, bool to_end) {
+    int64_t perm[RLX_MAX_RANK];
+    uint32_t rank = ox_rank(o, x);
+    if (ox_ok(o) && rank < 3) ox_invalid(o, "it needs a spatial axis");
+    if (!ox_ok(o)) return RLX_NONE;
+    for (uint32_t i = 1; i < rank; i++)
+        perm[i] = to_end ? (i + 1 < rank ? i + 1 : 1) : (i == 1 ? rank - 1 : i - 1);
+    perm[0] = 0;
+    return ox_transpose(o, x, perm, rank);
+}
+
+rlx_value_id ox_channels_first(ox *o, rlx_value_id x) {
+    return move_channels(o, x, false);
+}
+
+rlx_value_id ox_channels_last(ox *o, rlx_value_id x) {
+    return move_channels(o, x, true);
 }
 
 static rlx_auto_pad auto_pad(ox *o) {
@@ -44,7 +67,7 @@ static rlx_auto_pad auto_pad(ox *o) {
     return RLX_AUTO_PAD_EXPLICIT;
 }
 
-static void conv_attrs(ox *o, rlx_value_id w, rlx_conv_attrs *attrs) {
+void ox_conv_attrs(ox *o, rlx_value_id w, rlx_conv_attrs *attrs) {
     rlx_ints kernel = {0};
     uint32_t rank = ox_rank(o, w);
     ox_ints(o, "strides", &attrs->strides);
@@ -63,7 +86,7 @@ static void conv_attrs(ox *o, rlx_value_id w, rlx_conv_attrs *attrs) {
 void rlx_ox_conv(ox *o) {
     rlx_conv_attrs attrs = {0};
     const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1), ox_maybe(o, 2)};
-    conv_attrs(o, inputs[1], &attrs);
+    ox_conv_attrs(o, inputs[1], &attrs);
     ox_give(o, 0, ox_node(o, RLX_OP_CONV, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
 }
 
@@ -100,7 +123,7 @@ void rlx_ox_conv_transpose(ox *o) {
     rlx_conv_attrs attrs = {0};
     rlx_ints shape = {0};
     const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1), ox_maybe(o, 2)};
-    conv_attrs(o, inputs[1], &attrs);
+    ox_conv_attrs(o, inputs[1], &attrs);
     ox_ints(o, "output_padding", &attrs.output_padding);
     bool has_shape = ox_ints(o, "output_shape", &shape);
     if (ox_ok(o) && ox_rank(o, inputs[0]) < 3) ox_invalid(o, "it needs a spatial axis");
@@ -112,7 +135,7 @@ void rlx_ox_conv_transpose(ox *o) {
     ox_give(o, 0, ox_node(o, RLX_OP_CONV_TRANSPOSE, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
 }
 
-static void pool_attrs(ox *o, rlx_pool_attrs *attrs) {
+void ox_pool_attrs(ox *o, rlx_pool_attrs *attrs) {
     if (!ox_ints(o, "kernel_shape", &attrs->kernel)) ox_invalid(o, "kernel_shape is missing");
     ox_ints(o, "strides", &attrs->strides);
     ox_ints(o, "dilations", &attrs->dilations);
@@ -141,7 +164,7 @@ static rlx_value_id column_major(ox *o, rlx_value_id x, rlx_value_id indices) {
 void rlx_ox_max_pool(ox *o) {
     rlx_pool_attrs attrs = {0};
     rlx_value_id x = ox_in(o, 0), out[2] = {RLX_NONE, RLX_NONE};
-    pool_attrs(o, &attrs);
+    ox_pool_attrs(o, &attrs);
     ox_nodes(o, RLX_OP_MAX_POOL, &attrs, &x, 1, out, ox_wants(o, 1) ? 2 : 1);
     ox_give(o, 0, out[0]);
     if (!ox_wants(o, 1)) return;
@@ -152,7 +175,7 @@ void rlx_ox_max_pool(ox *o) {
 void rlx_ox_average_pool(ox *o) {
     rlx_pool_attrs attrs = {0};
     rlx_value_id x = ox_in(o, 0);
-    pool_attrs(o, &attrs);
+    ox_pool_attrs(o, &attrs);
     ox_give(o, 0, ox_node(o, RLX_OP_AVERAGE_POOL, &attrs, &x, 1));
 }
 
@@ -181,7 +204,7 @@ void rlx_ox_lp_pool(ox *o) {
         for (uint32_t i = 0; i < attrs.kernel.count; i++)
             attrs.kernel.items[i] = ox_dim(o, x, i + 2);
     } else {
-        pool_attrs(o, &attrs);
+        ox_pool_attrs(o, &attrs);
         attrs.count_include_pad = true;
     }
     if (ox_ok(o) && attrs.ceil_mode) ox_unsupported(o, "ceil_mode of LpPool");

@@ -104,6 +104,14 @@ void rlx_ox_layer_norm(ox *o) {
         give_statistics(o, inputs[0], axis, attrs.epsilon);
 }
 
+void rlx_ox_rms_norm(ox *o) {
+    const rlx_norm_attrs attrs = {.axis = ox_int(o, "axis", -1),
+                                  .epsilon = ox_float(o, "epsilon", 1e-5F)};
+    const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1)};
+    if (ox_wants(o, 1)) ox_unsupported(o, "outputs for training");
+    ox_give(o, 0, ox_node(o, RLX_OP_RMS_NORM, &attrs, inputs, 2));
+}
+
 void rlx_ox_mean_variance(ox *o) {
     rlx_ints axes = {.count = 3, .items = {0, 2, 3}};
     rlx_value_id x = ox_in(o, 0);

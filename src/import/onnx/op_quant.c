@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantised ops as integer and float formulae. Sums of products of 8-bit numbers are exact: as i32,
  * or as floats where they fit. */
-#include "import/onnx/ops.h"
+#include "import/onnx/quant.h"
 
 /* A scale or zero point: one number, or one per element of an axis. */
 static rlx_value_id along(ox *o, rlx_value_id x, rlx_value_id parameter, int64_t axis) {
@@ -76,13 +76,8 @@ static rlx_value_id saturate(ox *o, rlx_value_id x, rlx_value_id zero, rlx_dtype
     return ox_cast(o, x, dtype);
 }
 
-void rlx_ox_quantize(ox *o) {
-    rlx_value_id x = ox_in(o, 0), scale = ox_in(o, 1), zero = ox_maybe(o, 2);
-    int64_t axis = ox_int(o, "axis", 1);
-    rlx_dtype dtype = zero == RLX_NONE ? RLX_DTYPE_U8 : ox_dtype(o, zero);
-    if (zero == RLX_NONE && ox_int(o, "output_dtype", 0) != 0)
-        rlx_onnx_dtype(ox_int(o, "output_dtype", 0), &dtype);
-    if (ox_int(o, "block_size", 0) != 0) ox_unsupported(o, "scales in blocks");
+rlx_value_id ox_quantized(ox *o, rlx_value_id x, rlx_value_id scale, rlx_value_id zero,
+                          int64_t axis, rlx_dtype dtype) {
     scale = along(o, x, scale, axis);
     zero = along(o, x, zero, axis);
     if (ox_ok(o) && !ox_is_float(o, x)) x = ox_cast(o, x, RLX_DTYPE_F32);
@@ -91,13 +86,21 @@ void rlx_ox_quantize(ox *o) {
         scale = ox_cast(o, scale, RLX_DTYPE_F32);
     }
     x = ox_binary(o, RLX_OP_DIV, x, scale);
-    ox_give(o, 0, saturate(o, ox_cast(o, x, RLX_DTYPE_F32), zero, dtype));
+    return saturate(o, ox_cast(o, x, RLX_DTYPE_F32), zero, dtype);
 }
 
-void rlx_ox_dequantize(ox *o) {
+void rlx_ox_quantize(ox *o) {
     rlx_value_id x = ox_in(o, 0), scale = ox_in(o, 1), zero = ox_maybe(o, 2);
     int64_t axis = ox_int(o, "axis", 1);
+    rlx_dtype dtype = zero == RLX_NONE ? RLX_DTYPE_U8 : ox_dtype(o, zero);
+    if (zero == RLX_NONE && ox_int(o, "output_dtype", 0) != 0)
+        rlx_onnx_dtype(ox_int(o, "output_dtype", 0), &dtype);
     if (ox_int(o, "block_size", 0) != 0) ox_unsupported(o, "scales in blocks");
+    ox_give(o, 0, ox_quantized(o, x, scale, zero, axis, dtype));
+}
+
+rlx_value_id ox_dequantized(ox *o, rlx_value_id x, rlx_value_id scale, rlx_value_id zero,
+                            int64_t axis) {
     rlx_dtype dtype = ox_dtype(o, scale);
     bool is_wide = ox_dtype(o, x) == RLX_DTYPE_I32; /* biases: more digits than f32 has */
     scale = along(o, x, scale, axis);
@@ -109,12 +112,19 @@ void rlx_ox_dequantize(ox *o) {
     rlx_value_id y = widened(o, x, RLX_DTYPE_F32);
     if (zero != RLX_NONE) y = ox_binary(o, RLX_OP_SUB, y, ox_cast(o, zero, RLX_DTYPE_F32));
     y = ox_binary(o, RLX_OP_MUL, y, ox_cast(o, scale, RLX_DTYPE_F32));
-    ox_give(o, 0, ox_cast(o, y, dtype));
+    return ox_cast(o, y, dtype);
+}
+
+void rlx_ox_dequantize(ox *o) {
+    rlx_value_id x = ox_in(o, 0), scale = ox_in(o, 1), zero = ox_maybe(o, 2);
+    int64_t axis = ox_int(o, "axis", 1);
+    if (ox_int(o, "block_size", 0) != 0) ox_unsupported(o, "scales in blocks");
+    ox_give(o, 0, ox_dequantized(o, x, scale, zero, axis));
 }
 
 /* Scale and zero point from the range of the data, which always holds 0. */
-void rlx_ox_dynamic_quantize(ox *o) {
-    rlx_value_id x = ox_in(o, 0), zero = ox_scalar(o, RLX_DTYPE_F32, 0);
+ox_quantised ox_quantise(ox *o, rlx_value_id x) {
+    rlx_value_id zero = ox_scalar(o, RLX_DTYPE_F32, 0);
     rlx_value_id steps = ox_scalar(o, RLX_DTYPE_F32, 255);
     rlx_value_id most =
         ox_binary(o, RLX_OP_MAX, ox_reduce(o, RLX_OP_REDUCE_MAX, x, NULL, 0, false), zero);
@@ -125,9 +135,15 @@ void rlx_ox_dynamic_quantize(ox *o) {
     const rlx_unary_attrs range = {0, 255};
     first = ox_node(o, RLX_OP_CLIP, &range, &first, 1);
     rlx_value_id point = ox_cast(o, ox_unary(o, RLX_OP_ROUND, first), RLX_DTYPE_U8);
-    ox_give(o, 0, saturate(o, ox_binary(o, RLX_OP_DIV, x, scale), point, RLX_DTYPE_U8));
-    ox_give(o, 1, scale);
-    ox_give(o, 2, point);
+    x = saturate(o, ox_binary(o, RLX_OP_DIV, x, scale), point, RLX_DTYPE_U8);
+    return (ox_quantised){x, scale, point};
+}
+
+void rlx_ox_dynamic_quantize(ox *o) {
+    ox_quantised made = ox_quantise(o, ox_in(o, 0));
+    ox_give(o, 0, made.bytes);
+    ox_give(o, 1, made.scale);
+    ox_give(o, 2, made.zero);
 }
 
 /* An 8-bit operand minus its zero point, as i32. `axis` is where a vector of zero points goes. */
@@ -156,8 +172,8 @@ static rlx_value_id zero_times_sum(ox *o, rlx_value_id zero, rlx_value_id x, uin
 
 /* sum (a - a_zero)(b - b_zero) as i32: the product of the bytes, less what the zero points add. All
  * of it modulo 2^32, as the result is. */
-static rlx_value_id integer_product(ox *o, rlx_value_id a, rlx_value_id a_zero, rlx_value_id b,
-                                    rlx_value_id b_zero) {
+rlx_value_id ox_integer_product(ox *o, rlx_value_id a, rlx_value_id a_zero, rlx_value_id b,
+                                rlx_value_id b_zero) {
     const rlx_matmul_attrs attrs = {.to = RLX_DTYPE_I32, .has_to = true};
     const rlx_value_id inputs[] = {a, b};
     bool has_a = !is_zero(o, a_zero), has_b = !is_zero(o, b_zero);
@@ -179,12 +195,12 @@ static rlx_value_id integer_product(ox *o, rlx_value_id a, rlx_value_id a_zero, 
 }
 
 void rlx_ox_matmul_integer(ox *o) {
-    ox_give(o, 0, integer_product(o, ox_in(o, 0), ox_maybe(o, 2), ox_in(o, 1), ox_maybe(o, 3)));
+    ox_give(o, 0, ox_integer_product(o, ox_in(o, 0), ox_maybe(o, 2), ox_in(o, 1), ox_maybe(o, 3)));
 }
 
 /* An exact sum times the scales, saturated: the end of both QLinear ops. */
-static rlx_value_id requantize(ox *o, rlx_value_id sum, rlx_value_id scale, rlx_value_id y_scale,
-                               rlx_value_id y_zero) {
+rlx_value_id ox_requantized(ox *o, rlx_value_id sum, rlx_value_id scale, rlx_value_id y_scale,
+                            rlx_value_id y_zero) {
     rlx_value_id ratio = ox_binary(o, RLX_OP_DIV, scale, y_scale);
     sum = ox_binary(o, RLX_OP_MUL, ox_cast(o, sum, RLX_DTYPE_F32), ratio);
     return saturate(o, sum, y_zero, ox_dtype(o, y_zero));
@@ -195,12 +211,12 @@ void rlx_ox_qlinear_matmul(ox *o) {
     for (uint32_t i = 0; i < 8; i++)
         in[i] = ox_in(o, i);
     rlx_value_id a_scale = along(o, in[0], in[1], -2), b_scale = along(o, in[3], in[4], -1);
-    rlx_value_id sum = integer_product(o, in[0], in[2], in[3], in[5]);
+    rlx_value_id sum = ox_integer_product(o, in[0], in[2], in[3], in[5]);
     rlx_value_id scale = ox_binary(o, RLX_OP_MUL, ox_cast(o, a_scale, RLX_DTYPE_F32),
                                    ox_cast(o, b_scale, RLX_DTYPE_F32));
     rlx_value_id y_scale = ox_cast(o, along(o, sum, in[6], -2), RLX_DTYPE_F32);
     rlx_value_id y_zero = along(o, sum, in[7], -2);
-    ox_give(o, 0, requantize(o, sum, scale, y_scale, y_zero));
+    ox_give(o, 0, ox_requantized(o, sum, scale, y_scale, y_zero));
 }
 
 /* A convolution of integers in floats: f32 while every sum is below 2^24, else f64. */
@@ -237,7 +253,11 @@ void rlx_ox_qlinear_conv(ox *o) {
     rlx_value_id in[8];
     for (uint32_t i = 0; i < 8; i++)
         in[i] = ox_in(o, i);
+    bool is_last = ox_int(o, "channels_last", 0) != 0; /* com.microsoft */
+    if (is_last) in[0] = ox_channels_first(o, in[0]);
     rlx_value_id sum = integer_conv(o, in[0], in[2], in[3], in[5], ox_maybe(o, 8));
     rlx_value_id scale = ox_binary(o, RLX_OP_MUL, along(o, sum, in[1], 1), along(o, sum, in[4], 1));
-    ox_give(o, 0, requantize(o, sum, scale, along(o, sum, in[6], 1), along(o, sum, in[7], 1)));
+    rlx_value_id y =
+        ox_requantized(o, sum, scale, along(o, sum, in[6], 1), along(o, sum, in[7], 1));
+    ox_give(o, 0, is_last ? ox_channels_last(o, y) : y);
 }

@@ -65,14 +65,14 @@ static void read_gates(ox *o, uint32_t per_direction, uint32_t directions,
     }
 }
 
-void rlx_ox_recurrent(ox *o) {
+void ox_recurrent(ox *o, const rlx_value_id *inputs) {
     rlx_recurrent_attrs attrs = {.batch_first = ox_int(o, "layout", 0) != 0,
                                  .linear_before_reset = ox_int(o, "linear_before_reset", 0) != 0,
                                  .input_forget = ox_int(o, "input_forget", 0) != 0,
                                  .clip = ox_float(o, "clip", 0)};
     const char *direction = ox_text(o, "direction", "forward");
     uint32_t most = o->op == RLX_OP_LSTM ? 8 : 6, outputs = o->op == RLX_OP_LSTM ? 3 : 2;
-    rlx_value_id in[8], out[3] = {RLX_NONE, RLX_NONE, RLX_NONE};
+    rlx_value_id out[3] = {RLX_NONE, RLX_NONE, RLX_NONE};
     attrs.direction = strcmp(direction, "reverse") == 0         ? RLX_DIRECTION_REVERSE
                       : strcmp(direction, "bidirectional") == 0 ? RLX_DIRECTION_BIDIRECTIONAL
                                                                 : RLX_DIRECTION_FORWARD;
@@ -80,13 +80,18 @@ void rlx_ox_recurrent(ox *o) {
         ox_invalid(o, "direction '%s' is not known", direction);
     uint32_t gate_count = o->op == RLX_OP_LSTM ? 3 : o->op == RLX_OP_GRU ? 2 : 1;
     read_gates(o, gate_count, attrs.direction == RLX_DIRECTION_BIDIRECTIONAL ? 2 : 1, &attrs);
-    for (uint32_t i = 0; i < most; i++)
-        in[i] = i < 3 ? ox_in(o, i) : ox_maybe(o, i);
-    while (most > 3 && in[most - 1] == RLX_NONE)
+    while (most > 3 && inputs[most - 1] == RLX_NONE)
         most--;
     while (outputs > 1 && !ox_wants(o, outputs - 1))
         outputs--;
-    ox_nodes(o, o->op, &attrs, in, most, out, outputs);
+    ox_nodes(o, o->op, &attrs, inputs, most, out, outputs);
     for (uint32_t i = 0; i < outputs; i++)
         ox_give(o, i, out[i]);
+}
+
+void rlx_ox_recurrent(ox *o) {
+    rlx_value_id in[8];
+    for (uint32_t i = 0; i < 8; i++)
+        in[i] = i < 3 ? ox_in(o, i) : ox_maybe(o, i);
+    ox_recurrent(o, in);
 }

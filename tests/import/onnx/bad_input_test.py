@@ -87,6 +87,15 @@ def with_attribute(data):
     return g.model()
 
 
+def of_microsoft(op, inputs, **attrs):
+    """A node of com.microsoft: inputs are dims of f32, or (dtype, dims)."""
+    g = Graph()
+    ports = [item if isinstance(item, tuple) else ("f32", item) for item in inputs]
+    names = [g.input("x%d" % i, *port) if port[1] is not None else "" for i, port in enumerate(ports)]
+    g.output(g.ms(op, *names, **attrs), dims=None)
+    return g.model()
+
+
 FLOATS = field(7, b"\0\0\0@\0\0\0@")  # two of them, packed
 
 CASES = {
@@ -114,6 +123,20 @@ CASES = {
         one_node("MaxPool", [[1, 1, 2, 2]], [1, 1, 1, 1], kernel_shape=[1, 1], strides=[0, -1]), ["MaxPool"]),
     "pads without end": (
         one_node("Pad", [[2, 2]], [2, 2], pads=[HUGE, 0, HUGE, 0], mode="constant"), ["Pad"]),
+    "an op that com.microsoft does not have": (of_microsoft("Relu", [[2]]), ["(com.microsoft.Relu)", "not supported"]),
+    "an activation that is not known": (
+        of_microsoft("FusedGemm", [[2, 3], [3, 4]], activation="Sinus"), ["(com.microsoft.FusedGemm)", "'Sinus'"]),
+    "a list of bytes and scales that ends too early": (
+        of_microsoft("QLinearConcat", [[], ("u8", []), ("u8", [2]), []], axis=0), ["QLinearConcat", "4 inputs"]),
+    "halves of an odd number of channels": (of_microsoft("BiasSplitGelu", [[2, 5], [5]]), ["BiasSplitGelu", "halves"]),
+    "a metric that is not known": (
+        of_microsoft("CDist", [[2, 5], [3, 5]], metric="cosine"), ["CDist", "metric 'cosine'"]),
+    "a quantised product of more than matrices": (
+        of_microsoft("QGemm", [("u8", [2, 2, 2]), [], ("u8", []), ("u8", [2, 2]), [], ("u8", [])]),
+        ["QGemm", "matrices"]),
+    "more positions than there are rows": (
+        of_microsoft("EmbedLayerNormalization", [("i32", [1, 9]), ("i32", None), [4, 8], [5, 8], ("f32", None), [8], [8]]),
+        ["EmbedLayerNormalization", "9 positions of 5"]),
     "an input that nobody defines": (one_node("Relu", ["nowhere"], [2]), ["Relu", "'nowhere'"]),
     "an op without its input": (one_node("Add", [[2]], [2]), ["Add", "input 1"]),
     "bodies inside bodies without end": (nested(60), ["nested"]),

@@ -47,6 +47,8 @@ def attribute(name, value):
         return head + field(6, value.bytes()) + field(20, 5)
     if isinstance(value, bytes):
         return head + field(5, value) + field(20, 4)
+    if value and isinstance(value[0], float):
+        return head + b"".join(varint(7 << 3 | 5) + struct.pack("<f", item) for item in value) + field(20, 6)
     return head + b"".join(field(8, item) for item in value) + field(20, 7)
 
 
@@ -103,10 +105,22 @@ class Graph:
     def positive(self, count):
         return self.const("f32", [count], [abs(v) + 0.5 for v in self.numbers.floats(count)])
 
-    def node(self, op, inputs, outputs=1, **attrs):
+    def bytes_weight(self, dtype, *dims):
+        """Random integers of 8 bits, so small that no sum of two products with bytes passes 16."""
+        count = 1
+        for dim in dims:
+            count *= dim
+        base = 128 if dtype == "u8" else 0
+        return self.const(dtype, list(dims), [int(v) + base for v in self.numbers.floats(count, 60)])
+
+    def ms(self, op, *inputs, **attrs):
+        """A node of ONNX Runtime's own domain."""
+        return self.node(op, inputs, domain="com.microsoft", **attrs)
+
+    def node(self, op, inputs, outputs=1, domain=None, **attrs):
         names = [self.name() for _ in range(outputs)]
         data = b"".join(field(1, name) for name in inputs) + b"".join(field(2, name) for name in names)
-        data += field(3, names[0] + "_" + op) + field(4, op)
+        data += field(3, names[0] + "_" + op) + field(4, op) + (field(7, domain) if domain else b"")
         data += b"".join(field(5, attribute(key, value)) for key, value in attrs.items())
         self.nodes.append(data)
         return names[0] if outputs == 1 else names
@@ -123,4 +137,5 @@ class Graph:
         return data + b"".join(field(12, item) for item in self.outputs)
 
     def model(self, opset=17):
-        return field(1, 8) + field(7, self.bytes()) + field(8, field(2, opset))
+        own = field(8, field(1, "com.microsoft") + field(2, 1))
+        return field(1, 8) + field(7, self.bytes()) + field(8, field(2, opset)) + own
