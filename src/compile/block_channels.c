@@ -261,12 +261,17 @@ static rlx_status visit_conv(blocker *self, rlx_node_id id) {
 
 /* pools and reductions over all spatial axes */
 
+static bool is_pooled(rlx_op op, rlx_dtype dtype) {
+    bool is_byte = dtype == RLX_DTYPE_U8 || dtype == RLX_DTYPE_I8;
+    return dtype == RLX_DTYPE_F32 || (op == RLX_OP_MAX_POOL && is_byte);
+}
+
 static rlx_status visit_pool(blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_pool_attrs attrs = *(const rlx_pool_attrs *)node->attrs;
     rlx_value_id x = twin(self, node->inputs[0]);
     if (x == RLX_NONE || !is_image(self, node->outputs[0])) return RLX_OK;
-    if (type_of(self, x)->dtype != RLX_DTYPE_F32) return RLX_OK;
+    if (!is_pooled(node->op, type_of(self, x)->dtype)) return RLX_OK;
     if (node->output_count > 1 && node->outputs[1] != RLX_NONE) return RLX_OK;
     attrs.is_blocked = true;
     return put_like(self, id, &attrs, &x, 1);

@@ -233,6 +233,34 @@ static void convs_of_16_bits_are_computed_in_32(void **state) {
     }
 }
 
+/* Between integer convolutions, as models that were quantised node by node have them. */
+static void largest_bytes_stay_in_blocks(void **state) {
+    static const char text[] =
+        "rlx 1\ninput x : f32[1, 3, 33, 35]\n"
+        "param w : i16[16, 3, 3, 3] = seeded(1, 90)\nparam v : i16[8, 16, 1, 1] = seeded(2, 90)\n"
+        "param s : f32[16] = seeded(3, 0.02)\nparam r : f32[8] = seeded(4, 0.02)\n"
+        "param k : f32[1] = seeded(5, 60)\n"
+        "a = abs(x)\nk2 = abs(k)\nm = mul(a, k2)\nq = cast(m) to=u8\n"
+        "c = conv_quantised(q, w, s) strides=[3, 3] least=0.0 most=255.0 to=u8\n"
+        "p = max_pool(c) kernel=[3, 3] strides=[2, 2] pads=[1, 1, 1, 1]\n"
+        "d = conv_quantised(p, v, r) least=-100.0 most=100.0 to=f32\n"
+        "y = cast(c) to=f32\nz = cast(p) to=f32\noutput y\noutput z\noutput d\n";
+    static float plain[OUTPUTS][LARGEST], blocked[OUTPUTS][LARGEST];
+    uint32_t pools = 0;
+    (void)state;
+    run(plan_of(text, 8, "block_channels"), plain);
+    rlx_plan *plan = plan_of(text, 8, NULL);
+    for (uint32_t i = plan->prepare_count; i < plan->steps.count; i++) {
+        const rlx_plan_step *step = &plan->steps.items[i];
+        if (step->op != RLX_OP_MAX_POOL) continue;
+        pools += ((const rlx_pool_attrs *)step->attrs)->is_blocked;
+    }
+    assert_int_equal(pools, 1);
+    run(plan, blocked);
+    for (int i = 0; i < OUTPUTS; i++)
+        assert_memory_equal(plain[i], blocked[i], sizeof plain[i]);
+}
+
 /* One product per output: conversions would cost more than the conv. */
 static void a_conv_that_hardly_computes_stays_plain(void **state) {
     static const char text[] = "rlx 1\ninput x : f32[1, 16, 64, 64]\n"
@@ -263,6 +291,7 @@ int main(void) {
         cmocka_unit_test(narrow_groups_are_merged_until_they_fill_blocks),
         cmocka_unit_test(bodies_have_blocks_of_their_own),
         cmocka_unit_test(convs_of_16_bits_are_computed_in_32),
+        cmocka_unit_test(largest_bytes_stay_in_blocks),
         cmocka_unit_test(a_conv_that_hardly_computes_stays_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
