@@ -154,21 +154,26 @@ VEC_INLINE vf value_load(const void *v, int64_t at, const value_kind kind) {
     return vf_load((const float *)v + at);
 }
 
-/* Rows that a loop asks for on its way, a line in every turn: those of the next product come while
- * this one is computed, so both fit into the first cache. */
+/* Rows that a loop asks for on its way: those of the next product come while this one is computed,
+ * so both fit into the first cache. A turn of the loop is six multiply-adds long, so asking must
+ * cost next to nothing. */
 typedef struct ahead {
     const char *at; /* a row */
     int64_t step;   /* to the next row */
-    int64_t last;   /* where the last line of a row begins */
-    int64_t end;    /* lines asked for before the next row comes, times LINE */
+    int64_t last;   /* where the last line of a row that is asked for begins */
     int64_t offset; /* of the next line */
+    int64_t every;  /* turns from one line to the next */
+    int64_t rest;   /* turns from the last line of a row to the next row */
+    int64_t left;   /* turns until then */
 } ahead;
 
 VEC_INLINE void ask(ahead *next) {
-    int64_t offset = next->offset;
-    __builtin_prefetch(next->at + (offset < next->last ? offset : next->last));
-    next->offset = offset + LINE;
-    if (next->offset == next->end) next->offset = 0, next->at += next->step;
+    if (--next->left != 0) return;
+    __builtin_prefetch(next->at + next->offset);
+    next->left = next->every;
+    next->offset += LINE;
+    if (next->offset > next->last)
+        next->offset = 0, next->left = next->rest, next->at += next->step;
 }
 
 /* A whole row. */

@@ -268,13 +268,18 @@ static void make_few_scores(const block *self, const tile *now, int64_t seen) {
     }
 }
 
-/* Asks for rows of k or v from `first` on, one every `turns` turns of a loop. */
+/* Asks for rows of k or v from `first` on: one every `turns` turns of a loop, and of it at most as
+ * many lines; 0: whole rows, by ask_row. */
 static ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t turns) {
     int64_t size = rlx_dtype_block_bytes(tensor->dtype), row = tensor->dims[3] * size;
+    int64_t lines = row > LINE ? rlx_ref_divide_up(row, LINE) : 1;
+    int64_t asked = turns == 0 ? lines : rlx_ref_least(lines, turns), every = turns / asked;
     return (ahead){.at = (const char *)tensor->data + (base + first * tensor->strides[2]) * size,
                    .step = tensor->strides[2] * size,
-                   .last = row > 0 ? (row - 1) / LINE * LINE : 0,
-                   .end = turns * LINE};
+                   .last = (asked - 1) * LINE,
+                   .every = every,
+                   .rest = turns - every * (asked - 1),
+                   .left = 1};
 }
 
 /* Keys where they are; the values of this tile come meanwhile. */
@@ -282,7 +287,7 @@ static void make_along_scores(const block *self, const tile *now, int64_t seen) 
     const rlx_attention *at = self->at;
     int64_t stride = at->k->strides[2], size = rlx_dtype_block_bytes(at->k->dtype);
     const char *keys = (const char *)at->k->data + (now->k_base + now->first * stride) * size;
-    ahead next = rows_ahead(at->v, now->v_base, now->first, 1);
+    ahead next = rows_ahead(at->v, now->v_base, now->first, 0);
     (size == 4                       ? along_scores_f32
      : at->k->dtype == RLX_DTYPE_F16 ? along_scores_f16
                                      : along_scores_bf16)(keys, stride, self->queries, at->depth,
@@ -390,7 +395,7 @@ static void do_line(const block *self, const tile *now) {
     int64_t from = now->first + skip;
     int64_t seen = rlx_ref_least(now->count, self->rows[0].end - now->first) - skip;
     int64_t size = tiles->kind == VALUES_F32 ? 4 : 2;
-    ahead values = rows_ahead(at->v, now->v_base, from, 1), keys = next_keys(self, now, 1);
+    ahead values = rows_ahead(at->v, now->v_base, from, 0), keys = next_keys(self, now, 0);
     if (seen <= 0) return;
     if (size == 4) values.last = keys.last = -1; /* as fast as memory; asking makes it slower */
     line_scores((const char *)at->k->data + (now->k_base + from * at->k->strides[2]) * size,
