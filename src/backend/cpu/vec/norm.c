@@ -3,7 +3,8 @@
  * addition. One item is one row. A row is read once from memory: sum and squares are taken in one
  * pass, less the mean of its first elements, so that a large common offset costs no digits; where
  * that guess was bad the squares are summed again. The sums of the next row are taken while this
- * one is written, so that memory is read and written at the same time. */
+ * one is written, so that memory is read and written at the same time. Rows of x that have holes
+ * (channels of an image, turned) are put side by side first, a few at a time. */
 #include "backend/cpu/vec/rows.h"
 
 #include <math.h>
@@ -14,7 +15,13 @@ typedef struct norm {
     int64_t length;
     double epsilon;
     bool is_rms, streams;
+    const void *turned; /* rows of x from `turned_from` on, side by side; NULL: as they lie */
+    int64_t turned_from;
 } norm;
+
+/* Rows that are put side by side at a time: a line of memory has as many f32. Longer rows than
+ * these are left to scalar C. */
+enum { TURN_ROWS = 16, MOST_TURNED = 1 << 16 };
 
 /* One copy, whoever calls it. */
 #define OUTLINE static __attribute__((noinline))
@@ -60,8 +67,13 @@ static bool is_like_x(const norm *self, const rlx_tensor *tensor) {
     }
     return has_rows(self, tensor);
 }
+/* One axis with holes. */
+static bool is_turned(const norm *self) {
+    return self->axis + 1 == self->x->rank && !vec_is_dense(self->x, self->axis);
+}
 static bool fits(const norm *self) {
-    return vec_is_float(self->x->dtype) && has_rows(self, self->x) && has_rows(self, self->y) &&
+    bool lies = has_rows(self, self->x) || (is_turned(self) && self->length <= MOST_TURNED);
+    return vec_is_float(self->x->dtype) && lies && has_rows(self, self->y) &&
            has_rows(self, self->sum) && is_like_x(self, self->residual) &&
            is_row(self, self->scale) && is_row(self, self->bias);
 }
@@ -291,6 +303,8 @@ VEC_INLINE row row_at(rlx_dtype dtype, const norm *self, const places *all, int6
     row r = {.from = vec_at(self->x, bytes, vec_index_at(&all->x, item)),
              .y = vec_to(self->y, bytes, vec_index_at(&all->y, item)),
              .n = self->length};
+    if (self->turned != NULL)
+        r.from = (const char *)self->turned + (item - self->turned_from) * self->length * bytes;
     if (self->residual->data != NULL)
         r.residual = vec_at(self->residual, bytes, vec_index_at(&all->residual, item));
     if (self->sum->data != NULL) r.sum = vec_to(self->sum, bytes, vec_index_at(&all->sum, item));
@@ -325,13 +339,49 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const norm *self, int64_t begin, int64
     if (self->streams) vec_stream_end();
 }
 
+/* Rows [begin, end) of x, side by side in `room`. */
+static void turn_rows(norm *self, int64_t begin, int64_t end, void *room) {
+    const rlx_tensor *x = self->x;
+    const vec_index outer = vec_index_without(x, self->axis, x->rank);
+    int64_t stride = x->strides[self->axis], length = self->length, at[TURN_ROWS] = {0};
+    float *wide = room;
+    uint16_t *narrow = room;
+    for (int64_t i = begin; i < end; i++)
+        at[i - begin] = vec_index_at(&outer, i);
+    for (int64_t j = 0; j < length; j++) {
+        for (int64_t i = 0; i < end - begin; i++) {
+            int64_t from = at[i] + j * stride;
+            if (x->dtype == RLX_DTYPE_F32) {
+                wide[i * length + j] = ((const float *)x->data)[from];
+            } else {
+                narrow[i * length + j] = ((const uint16_t *)x->data)[from];
+            }
+        }
+    }
+    self->turned = room;
+    self->turned_from = begin;
+}
+
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     norm self = norm_of(args);
     if (!fits(&self)) {
         vec_scalar_run(args, begin, end);
         return;
     }
-    VEC_BY_DTYPE(self.x->dtype, run_rows, &self, begin, end);
+    for (int64_t at = begin, next; at < end; at = next) {
+        next = end;
+        if (is_turned(&self)) {
+            next = rlx_ref_least(at + TURN_ROWS, end);
+            turn_rows(&self, at, next, args->workspace);
+        }
+        VEC_BY_DTYPE(self.x->dtype, run_rows, &self, at, next);
+    }
+}
+
+static uint64_t workspace_bytes(const rlx_kernel_args *args) {
+    norm self = norm_of(args);
+    if (!fits(&self) || !is_turned(&self)) return 0;
+    return (uint64_t)(TURN_ROWS * self.length * vec_bytes(self.x->dtype));
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
@@ -345,7 +395,13 @@ static bool takes(const rlx_target_query *query) {
 }
 
 const rlx_cpu_override VEC_SYMBOL(norm)[] = {
-    {RLX_OP_LAYER_NORM, 0, takes, {VEC_NAME("layer_norm"), run, vec_scalar_items, item_cost, NULL}},
-    {RLX_OP_RMS_NORM, 0, takes, {VEC_NAME("rms_norm"), run, vec_scalar_items, item_cost, NULL}},
+    {RLX_OP_LAYER_NORM,
+     0,
+     takes,
+     {VEC_NAME("layer_norm"), run, vec_scalar_items, item_cost, workspace_bytes}},
+    {RLX_OP_RMS_NORM,
+     0,
+     takes,
+     {VEC_NAME("rms_norm"), run, vec_scalar_items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
