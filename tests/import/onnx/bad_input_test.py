@@ -137,6 +137,22 @@ CASES = {
     "more positions than there are rows": (
         of_microsoft("EmbedLayerNormalization", [("i32", [1, 9]), ("i32", None), [4, 8], [5, 8], ("f32", None), [8], [8]]),
         ["EmbedLayerNormalization", "9 positions of 5"]),
+    "heads that do not divide the channels": (
+        of_microsoft("MultiHeadAttention", [[1, 2, 10], [1, 2, 10], [1, 2, 10]], num_heads=3),
+        ["MultiHeadAttention", "10 channels is not 3 heads"]),
+    "attention without heads": (of_microsoft("Attention", [[1, 2, 4], [4, 12]]), ["Attention", "num_heads is 0"]),
+    "a cache that shares its memory": (
+        of_microsoft("Attention", [[1, 2, 4], [4, 12]], num_heads=2, past_present_share_buffer=1),
+        ["(com.microsoft.Attention)", "past_present_share_buffer = 1"]),
+    "a mask of another batch": (
+        of_microsoft("Attention", [[1, 2, 4], [4, 12], [12], ("i32", [5])], num_heads=2),
+        ["Attention", "a mask of rank 1 with 5 elements for 1 sequences"]),
+    "a length that only a run knows": (
+        of_microsoft("GroupQueryAttention", [[1, 2, 8], [1, 2, 4], [1, 2, 4], [1, 1, 0, 4], [1, 1, 0, 4], ("i32", [1]),
+                                             ("i32", [])], num_heads=2, kv_num_heads=1), ["x6", "must be given"]),
+    "more angles than channels": (
+        of_microsoft("RotaryEmbedding", [[1, 2, 3, 4], ("i64", [1]), [9, 8], [9, 8]]),
+        ["RotaryEmbedding", "8 angles for 4 channels"]),
     "an input that nobody defines": (one_node("Relu", ["nowhere"], [2]), ["Relu", "'nowhere'"]),
     "an op without its input": (one_node("Add", [[2]], [2]), ["Add", "input 1"]),
     "bodies inside bodies without end": (nested(60), ["nested"]),

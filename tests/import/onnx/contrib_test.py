@@ -428,6 +428,268 @@ def unique_in_order(g, is_plain):
     return [made[0], as_f32(g, made[1]), as_f32(g, made[2])]
 
 
+def heads(g, x, count, size):
+    return g.Transpose(g.Reshape(x, g.ints(0, 0, count, size)), perm=[0, 2, 1, 3])
+
+
+def attend(g, q, k, v, mask, scale, softcap=0.0):
+    """[B][S][N H] of heads; k and v have as many heads as q."""
+    scores = g.Mul(g.MatMul(q, g.Transpose(k, perm=[0, 1, 3, 2])), g.scalar(scale))
+    if softcap:
+        scores = g.Mul(g.Tanh(g.Div(scores, g.scalar(softcap))), g.scalar(softcap))
+    scores = g.Add(scores, mask) if mask else scores
+    y = g.MatMul(g.Softmax(scores, axis=-1), v)
+    return g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), g.ints(0, 0, -1))
+
+
+def seen(g, rows):
+    """An additive mask [B][1][S][T] from a function of nested lists of booleans."""
+    flat = [0.0 if item else -10000.0 for batch in rows for row in batch for item in row]
+    return g.const("f32", [len(rows), 1, len(rows[0]), len(rows[0][0])], flat)
+
+
+def causal(batches, length, total):
+    return [[[t <= total - length + i for t in range(total)] for i in range(length)] for _ in range(batches)]
+
+
+B, S, N, H, D = 2, 5, 4, 16, 64
+
+
+def attention(name, mask=None, past=0, unidirectional=0, sizes=None, bias=False, quantised=False, ort=True):
+    """mask: (dims, numbers, sees(b, i, t))."""
+    def make(g, is_plain):
+        total, widths = S + past, sizes or [D, D, D]
+        x = g.quant("u8", [B, S, D], scale=0.02) if quantised else g.given("x", "f32", [B, S, D])
+        if quantised:
+            w = (g.bytes_weight("i8", D, sum(widths)), g.scalar(0.004), g.scalar(0, "i8"))
+        else:
+            w = g.weight(D, sum(widths))
+        b = g.weight(sum(widths))
+        m = g.given("m", "i32", mask[0], mask[1]) if mask else ""
+        p = g.given("past", "f32", [2, B, N, past, H]) if past else ""
+        extra = g.given("extra", "f32", [1, N, S, total]) if bias else ""
+        attrs = {"num_heads": N, "unidirectional": unidirectional}
+        if sizes:
+            attrs["qkv_hidden_sizes"] = sizes
+        if not is_plain:
+            if quantised:
+                made = g.ms("QAttention", x[0], w[0], b, x[1], w[1], m, x[2], w[2], p, outputs=2 if past else 1, **attrs)
+            else:
+                made = g.ms("Attention", x, w, b, m, p, extra, outputs=2 if past else 1, **attrs)
+            return made if past else [made]
+        if quantised:
+            x, w = deq(g, x), deq(g, w)
+        q, k, v = g.node("Split", [g.Add(g.MatMul(x, w), b), g.ints(*widths)], 3, axis=2)
+        q, k, v = (heads(g, part, N, width // N) for part, width in zip((q, k, v), widths))
+        if past:
+            old = [g.Squeeze(part, g.ints(0)) for part in g.node("Split", [p, g.ints(1, 1)], 2, axis=0)]
+            k, v = g.Concat(old[0], k, axis=2), g.Concat(old[1], v, axis=2)
+        sees = mask[2] if mask else lambda b, i, t: True
+        late = causal(B, S, total) if unidirectional else None
+        rows = [[[sees(b, i, t) and (late is None or late[b][i][t]) for t in range(total)] for i in range(S)]
+                for b in range(B)]
+        added = seen(g, rows)
+        added = g.Add(added, extra) if bias else added
+        y = attend(g, q, k, v, added, (widths[0] // N) ** -0.5)
+        present = [g.Concat(g.Unsqueeze(k, g.ints(0)), g.Unsqueeze(v, g.ints(0)), axis=0)] if past else []
+        return [y] + present
+    make.__name__ = "attention_" + name
+    return case(atol=1e-3 if quantised else 1e-4, ort=ort)(make)
+
+
+KEEP = [1, 1, 1, 0, 0, 1, 1, 1, 1, 1]
+attention("plain")
+attention("causal", unidirectional=1)
+attention("raw_mask", ([B, S], KEEP, lambda b, i, t: KEEP[b * S + t] == 1))
+attention("mask_per_query", ([B, S, S], [int((b + i + t) % 3 != 0) for b in range(B) for i in range(S) for t in range(S)],
+                             lambda b, i, t: (b + i + t) % 3 != 0))
+attention("lengths", ([B], [3, 5], lambda b, i, t: t < (3, 5)[b]))
+attention("ends_and_starts", ([2 * B], [4, 5, 1, 2], lambda b, i, t: (1, 2)[b] <= t < (4, 5)[b]))
+attention("past", past=3)
+attention("past_causal_masked", ([B, S + 3], [1] * 8 + [0] + [1] * 7, lambda b, i, t: b == 0 or t > 0), past=3,
+          unidirectional=1)
+attention("mask_of_the_longest", ([B, 1, 12, 12], [int((i * t) % 5 != 4) for _ in range(B) for i in range(12) for t in range(12)],
+                                  lambda b, i, t: ((i + 2) * t) % 5 != 4), past=2, ort=False)
+attention("other_values", sizes=[D, D, 2 * D])
+attention("bias", bias=True)
+attention("bytes", ([B, S], KEEP, lambda b, i, t: KEEP[b * S + t] == 1), quantised=True)
+attention("bytes_past", past=3, unidirectional=1, quantised=True)
+
+
+def multi_head(name, form="apart", mask=None, past=0, length=7, has_bias=False, extra=False, unidirectional=0, ort=True):
+    def make(g, is_plain):
+        total = past + (S if form == "packed" else length)
+        if form == "packed":
+            inputs = [g.given("x", "f32", [B, S, N, 3, H]), "", ""]
+        elif form == "pairs":
+            inputs = [g.given("x", "f32", [B, S, D]), g.given("kv", "f32", [B, length, N, 2, H]), ""]
+        elif form == "heads":
+            inputs = [g.given("x", "f32", [B, S, D])] + [g.given(n, "f32", [B, N, length, H]) for n in "kv"]
+        else:
+            inputs = [g.given("x", "f32", [B, S, D])] + [g.given(n, "f32", [B, length, D]) for n in "kv"]
+        bias = g.weight(3 * D) if has_bias else ""
+        m = g.given("m", "i32", mask[0], mask[1]) if mask else ""
+        more = g.given("extra", "f32", [1, 1, S, total]) if extra else ""
+        old = [g.given(n, "f32", [B, N, past, H]) for n in ("pk", "pv")] if past else ["", ""]
+        if not is_plain:
+            made = g.ms("MultiHeadAttention", *inputs, bias, m, more, *old, outputs=3 if past else 1, num_heads=N,
+                        unidirectional=unidirectional)
+            return made if past else [made]
+        if form in ("packed", "pairs"):
+            parts = g.node("Split", [inputs[0 if form == "packed" else 1]], 3 if form == "packed" else 2, axis=3)
+            parts = [g.Transpose(g.Squeeze(part, g.ints(3)), perm=[0, 2, 1, 3]) for part in parts]
+            q, k, v = parts if form == "packed" else [heads(g, inputs[0], N, H)] + parts
+        else:
+            biases = g.node("Split", [bias], 3, axis=0) if has_bias else None
+            parts = [g.Add(x, b) for x, b in zip(inputs, biases)] if has_bias else inputs
+            q = heads(g, parts[0], N, H)
+            k, v = inputs[1:] if form == "heads" else (heads(g, part, N, H) for part in parts[1:])
+        if past:
+            k, v = g.Concat(old[0], k, axis=2), g.Concat(old[1], v, axis=2)
+        late = causal(B, S, total)
+        sees = mask[2] if mask else lambda b, i, t: True
+        rows = [[[sees(b, i, t) and (not unidirectional or late[b][i][t]) for t in range(total)] for i in range(S)]
+                for b in range(B)]
+        added = seen(g, rows)
+        y = attend(g, q, k, v, g.Add(added, more) if extra else added, H ** -0.5)
+        return [y, k, v] if past else [y]
+    make.__name__ = "multi_head_attention_" + name
+    return case(atol=1e-4, ort=ort)(make)
+
+
+multi_head("cross")
+multi_head("cross_biased", has_bias=True)
+multi_head("packed", "packed", ort=False)
+multi_head("pairs", "pairs", ort=False)
+multi_head("heads", "heads")
+multi_head("masked", mask=([B, 7], [1] * 5 + [0] * 2 + [1] * 7, lambda b, i, t: b == 1 or t < 5))
+multi_head("mask_per_query", mask=([B, S, 7], [int((b + i + t) % 3 != 0) for b in range(B) for i in range(S) for t in range(7)],
+                                   lambda b, i, t: (b + i + t) % 3 != 0))
+multi_head("past", past=4, length=S, extra=True)
+multi_head("past_causal", past=4, length=S, unidirectional=1)
+
+
+def rotate(g, x, cosine, sine, half, interleaved, size=H):
+    """x [B][N][S][H]; cosine and sine broadcast to [B][N][S][half]."""
+    turning, rest = (x, None) if 2 * half == size else g.node("Split", [x, g.ints(2 * half, size - 2 * half)], 2, axis=3)
+    if interleaved:
+        first = g.Slice(turning, g.ints(0), g.ints(2 * half), g.ints(3), g.ints(2))
+        second = g.Slice(turning, g.ints(1), g.ints(2 * half), g.ints(3), g.ints(2))
+    else:
+        first, second = g.node("Split", [turning], 2, axis=3)
+    a = g.Sub(g.Mul(first, cosine), g.Mul(second, sine))
+    b = g.Add(g.Mul(second, cosine), g.Mul(first, sine))
+    if interleaved:
+        y = g.Reshape(g.Concat(g.Unsqueeze(a, g.ints(4)), g.Unsqueeze(b, g.ints(4)), axis=4), g.ints(0, 0, 0, 2 * half))
+    else:
+        y = g.Concat(a, b, axis=3)
+    return g.Concat(y, rest, axis=3) if rest else y
+
+
+def tables(g, half, places=16):
+    angles = [p * 10.0 ** (-2.0 * i / half) for p in range(places) for i in range(half)]
+    return tuple(g.const("f32", [places, half], [turn(a) for a in angles]) for turn in (math.cos, math.sin))
+
+
+def rotary(name, rank, positions, half, interleaved, **attrs):
+    def make(g, is_plain):
+        x = g.given("x", "f32", [B, S, D] if rank == 3 else [B, N, S, H])
+        at = g.given("at", "i64", *positions)
+        cosine, sine = tables(g, half)
+        if not is_plain:
+            return [g.ms("RotaryEmbedding", x, at, cosine, sine, interleaved=interleaved, **attrs)]
+        if len(positions[0]) == 1:
+            at = g.Add(at, g.ints(*range(S)))
+        cosine, sine = (g.Gather(table, at) for table in (cosine, sine))
+        if len(positions[0]) == 2:
+            cosine, sine = (g.Unsqueeze(table, g.ints(1)) for table in (cosine, sine))
+        y = rotate(g, heads(g, x, N, H) if rank == 3 else x, cosine, sine, half, interleaved)
+        return [g.Reshape(g.Transpose(y, perm=[0, 2, 1, 3]), g.ints(0, 0, -1)) if rank == 3 else y]
+    make.__name__ = "rotary_embedding_" + name
+    return case(atol=1e-4)(make)
+
+
+PLACES = ([B, S], [3, 4, 5, 6, 7, 0, 1, 2, 3, 4])
+rotary("halves", 3, PLACES, 8, 0)
+rotary("pairs", 3, PLACES, 8, 1)
+rotary("offset", 4, ([1], [6]), 8, 0)
+rotary("part", 3, PLACES, 4, 0, rotary_embedding_dim=8, num_heads=N)
+rotary("part_of_pairs", 3, PLACES, 4, 1, rotary_embedding_dim=8, num_heads=N)
+
+
+def group_query(name, batch=1, length=1, past=0, room=None, lengths=None, packed=False, rotary_half=0, interleaved=0,
+                window=-1, softcap=0.0, bias=False, places=False, seqlens=None):
+    """lengths: how much of the past each sequence has; room: of the cache, where it is larger than the past."""
+    groups = 2
+
+    def make(g, is_plain):
+        total = past + length
+        old = room or past
+        pasts = lengths or [past] * batch
+        if packed:
+            x = g.given("x", "f32", [batch, length, (N + 2 * groups) * H])
+            inputs = [x, "", ""]
+        else:
+            inputs = [g.given("x", "f32", [batch, length, N * H])]
+            inputs += [g.given(n, "f32", [batch, length, groups * H]) for n in "kv"]
+        caches = [g.given(n, "f32", [batch, groups, old, H]) for n in ("pk", "pv")] if old else ["", ""]
+        counts = g.given("counts", "i32", [batch], [p + length - 1 for p in pasts])
+        cosine, sine = tables(g, rotary_half) if rotary_half else ("", "")
+        at = [p + i for p in pasts for i in range(length)]
+        given_at = g.given("at", "i64", [batch, length], at) if places else ""
+        extra = g.given("extra", "f32", [1, 1, length, total]) if bias else ""
+        if not is_plain:
+            attrs = {"num_heads": N, "kv_num_heads": groups, "do_rotary": int(rotary_half > 0),
+                     "rotary_interleaved": interleaved, "local_window_size": window}
+            if softcap:
+                attrs["softcap"] = softcap
+            return g.ms("GroupQueryAttention", *inputs, *caches, counts, g.scalar(total, "i32"), cosine, sine, given_at,
+                        extra, outputs=3, **attrs)
+        if packed:
+            inputs = g.node("Split", [x, g.ints(N * H, groups * H, groups * H)], 3, axis=2)
+        q, k, v = heads(g, inputs[0], N, H), heads(g, inputs[1], groups, H), heads(g, inputs[2], groups, H)
+        if rotary_half:
+            index = g.const("i64", [batch, 1, length], at)
+            cosine, sine = g.Gather(cosine, index), g.Gather(sine, index)
+            q, k = (rotate(g, part, cosine, sine, rotary_half, interleaved) for part in (q, k))
+        full = max(total, old)
+        rows = []
+        for part, cache in ((k, caches[0]), (v, caches[1])):
+            each = []
+            for b in range(batch):
+                new = g.Slice(part, g.ints(b), g.ints(b + 1), g.ints(0))
+                if pasts[b]:
+                    before = g.Slice(cache, g.ints(b, 0), g.ints(b + 1, pasts[b]), g.ints(0, 2))
+                    new = g.Concat(before, new, axis=2)
+                each.append(g.Pad(new, g.ints(0, 0, 0, 0, 0, 0, full - pasts[b] - length, 0)))
+            rows.append(g.Concat(*each, axis=0) if batch > 1 else each[0])
+        sees = [[[t <= p + i and (window <= 0 or t > p + i - window) for t in range(full)] for i in range(length)]
+                for p in pasts]
+        mask = seen(g, sees)
+        if bias:
+            mask = g.Add(mask, g.Pad(extra, g.ints(0, 0, 0, 0, 0, 0, 0, full - total)))
+        wide = [g.Reshape(g.Expand(g.Unsqueeze(part, g.ints(2)), g.ints(batch, groups, N // groups, full, H)),
+                          g.ints(batch, N, full, H)) for part in rows]
+        return [attend(g, q, wide[0], wide[1], mask, H ** -0.5, softcap)] + rows
+    make.__name__ = "group_query_attention_" + name
+    return case(atol=1e-4)(make)
+
+
+group_query("prompt", length=6)
+group_query("prompt_of_two", batch=2, length=6, rotary_half=8)
+group_query("step", past=5, rotary_half=8)
+group_query("step_packed", past=5, packed=True, rotary_half=8, interleaved=1)
+group_query("step_with_room", past=5, room=9, rotary_half=8)
+group_query("steps", past=5, length=3, rotary_half=8, places=True)
+group_query("step_of_two_lengths", batch=2, past=5, lengths=[3, 5], rotary_half=8)
+group_query("step_of_two_lengths_with_room", batch=2, past=5, room=9, lengths=[5, 2])
+group_query("window", length=9, window=4)
+group_query("window_step", past=7, window=4)
+group_query("window_of_two_lengths", batch=2, past=7, lengths=[7, 5], window=4)
+group_query("softcap", length=6, softcap=2.0)
+group_query("bias", past=4, length=2, bias=True)
+
+
 def build(make, options, is_plain):
     g = Case()
     outputs = make(g, is_plain)
