@@ -5,8 +5,10 @@
  * axis, so views, concats in place and every kernel but those of conv and pools know nothing of it.
  * One walk in node order, body by body (what comes from outside a body is plain there): a node is
  * turned when its inputs are in blocks already, or, of a conv, when what it gains is more than the
- * conversions cost. Whoever still wants the plain value gets it from a conversion behind the node;
- * those that nobody wants are removed at the end. Inputs, outputs and states stay plain. */
+ * conversions cost. Convs of one tap and depthwise ones are nearly as fast on planes: plain ones
+ * stay plain unless a conv that needs blocks comes behind them. Whoever still wants the plain value
+ * gets it from a conversion behind the node; those that nobody wants are removed at the end.
+ * Inputs, outputs and states stay plain. */
 #include "compile/compile.h"
 #include "ir/infer.h"
 
@@ -22,6 +24,7 @@ typedef struct blocker {
     uint32_t count;        /* values there were at the start */
     rlx_value_id *blocked; /* per value: the same in blocks; RLX_NONE: there is none */
     uint8_t *feeds_conv;   /* per value: a conv takes it as x or residual */
+    uint8_t *is_wanted;    /* per value: a conv that needs blocks takes it, or what comes of it */
 } blocker;
 
 static const rlx_type *type_of(const blocker *self, rlx_value_id value) {
@@ -214,6 +217,20 @@ static bool is_conv_for_blocks(const blocker *self, const conv_facts *facts) {
            (facts->in % self->block == 0 && facts->out % (2 * self->block) == 0);
 }
 
+/* As fast on planes, where lanes are pixels: one tap or depthwise, of f32, on not too few pixels.
+ */
+enum { LEAST_PIXELS = 32 };
+static bool is_conv_for_planes(const blocker *self, const conv_facts *facts) {
+    const rlx_shape *w = &type_of(self, facts->w)->shape, *y = &type_of(self, facts->y)->shape;
+    int64_t pixels = 1;
+    if (facts->is_quantised) return false;
+    for (uint32_t i = 2; i < w->rank; i++) {
+        if (w->dims[i] != 1 && !facts->is_depthwise) return false;
+        pixels *= y->dims[i];
+    }
+    return pixels >= LEAST_PIXELS;
+}
+
 static double bytes_of(const blocker *self, rlx_value_id value) {
     uint64_t bytes = 0;
     if (value == RLX_NONE || rlx_type_bytes(type_of(self, value), &bytes) != RLX_OK) return 0;
@@ -228,6 +245,10 @@ static bool is_worth(const blocker *self, const conv_facts *facts) {
     const rlx_shape *w = &type_of(self, facts->w)->shape;
     double moved = 0, flops = bytes_of(self, facts->y) / 2, gain = facts->is_depthwise ? 30 : 9;
     if (facts->is_quantised || twin(self, facts->x) != RLX_NONE) return true;
+    if (is_conv_for_planes(self, facts)) {
+        return self->is_wanted[facts->y] &&
+               (facts->is_first || bytes_of(self, facts->x) <= bytes_of(self, facts->y));
+    }
     for (uint32_t i = 1; i < w->rank; i++)
         flops *= (double)w->dims[i];
     if (!self->feeds_conv[facts->y]) moved += bytes_of(self, facts->y);
@@ -427,6 +448,29 @@ static rlx_status visit_body(blocker *self) {
     return RLX_OK;
 }
 
+/* Whether a node passes on what its users want of its output. */
+static bool is_neutral(const rlx_node *node) {
+    return is_conv(node->op) || node->op == RLX_OP_MAX_POOL || node->op == RLX_OP_AVERAGE_POOL ||
+           node->op == RLX_OP_CONCAT ||
+           (rlx_op_info_of(node->op)->flags & RLX_OPF_ELEMENTWISE) != 0;
+}
+
+/* From the last node of a body to the first. */
+static void mark_wanted(blocker *self, rlx_block_id body) {
+    const rlx_graph *graph = self->graph;
+    for (uint32_t i = graph->blocks.items[body].nodes.count; i-- > 0;) {
+        const rlx_node *node = &graph->nodes.items[graph->blocks.items[body].nodes.items[i]];
+        conv_facts facts;
+        if (node->is_dead || node->output_count == 0 || node->outputs[0] == RLX_NONE) continue;
+        bool needs = is_conv(node->op) && has_known_conv(self, node, &facts) &&
+                     is_conv_for_blocks(self, &facts) && !is_conv_for_planes(self, &facts);
+        if (!needs && !(is_neutral(node) && self->is_wanted[node->outputs[0]])) continue;
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            if (node->inputs[k] != RLX_NONE) self->is_wanted[node->inputs[k]] = 1;
+        }
+    }
+}
+
 rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
     rlx_graph *graph = context->graph;
     blocker self = {.context = context, .graph = graph, .count = graph->values.count};
@@ -436,6 +480,7 @@ rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
     RLX_TRY(rlx_scratch_array(context->scratch, self.count + 1u, sizeof *self.blocked,
                               (void **)&self.blocked));
     RLX_TRY(rlx_scratch_array(context->scratch, self.count + 1u, 1, (void **)&self.feeds_conv));
+    RLX_TRY(rlx_scratch_array(context->scratch, self.count + 1u, 1, (void **)&self.is_wanted));
     for (uint32_t v = 0; v < self.count; v++)
         self.blocked[v] = RLX_NONE;
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
@@ -445,6 +490,8 @@ rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
         self.feeds_conv[node->inputs[0]] = 1;
         if (residual != RLX_NONE) self.feeds_conv[residual] = 1;
     }
+    for (rlx_block_id body = 0; body < graph->blocks.count; body++)
+        mark_wanted(&self, body);
     for (; self.body < graph->blocks.count; self.body++)
         RLX_TRY(visit_body(&self));
     return rlx_pass_remove_dead(context);

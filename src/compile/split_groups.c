@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Split groups: a conv of one tap with several groups and a batch of 1 is a product per group,
  * [M / g][C / g] times [C / g][pixels]. Groups that fill blocks of channels stay a conv, whose
- * kernels have them in blocks; so do depthwise convs. Other narrow groups are merged until they
+ * kernels have them in blocks; so do depthwise convs, and those of f32 where the target has kernels
+ * for planes. Other narrow groups are merged until they
  * fill blocks: each output multiplies the inputs of its neighbours' groups with zeros, and that is
  * still far less work than a conv without blocks. Bias, residual and activation go along. */
 #include "compile/rewrite.h"
@@ -10,7 +11,7 @@
 #include <string.h>
 
 /* Below this a group has too little to multiply; kernels want whole blocks of this many. */
-enum { LEAST_CHANNELS = 4, BLOCK = 16 };
+enum { LEAST_CHANNELS = 4, BLOCK = 16, LEAST_PIXELS = 32 };
 
 static bool all_are(const rlx_ints *list, int64_t number) {
     for (uint32_t i = 0; i < list->count; i++) {
@@ -36,6 +37,17 @@ static bool is_product(const rlx_rewrite *rewrite, rlx_node_id root) {
     int64_t in = w->shape.dims[1], out = w->shape.dims[0] / attrs->groups;
     bool is_blocked = in % BLOCK == 0 && out % (2 * BLOCK) == 0;
     return in >= LEAST_CHANNELS && out >= LEAST_CHANNELS && !is_blocked;
+}
+
+/* Products of f32 that are wide enough for a kernel whose lanes are pixels. */
+static bool is_for_planes(const rlx_rewrite *rewrite, rlx_node_id root) {
+    const rlx_target *target = rewrite->context->target;
+    const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
+    int64_t pixels = 1;
+    for (uint32_t i = 2; i < x->shape.rank; i++)
+        pixels *= x->shape.dims[i];
+    return target != NULL && target->channel_block != 0 && x->dtype == RLX_DTYPE_F32 &&
+           pixels >= LEAST_PIXELS;
 }
 
 static rlx_status split(rlx_rewrite *rewrite, rlx_node_id root) {
@@ -138,7 +150,9 @@ static rlx_status merge(rlx_rewrite *rewrite, rlx_node_id root, int64_t n) {
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     (void)user;
     if (rlx_rewrite_op(rewrite, root) != RLX_OP_CONV) return RLX_OK;
-    if (is_product(rewrite, root)) return split(rewrite, root);
+    if (is_product(rewrite, root)) {
+        return is_for_planes(rewrite, root) ? RLX_OK : split(rewrite, root);
+    }
     int64_t n = groups_to_merge(rewrite, root);
     return n == 1 ? RLX_OK : merge(rewrite, root, n);
 }

@@ -191,3 +191,75 @@ static const char *const timed_int8[] = {
 };
 
 const kernel_family kernel_conv_int8 = {"conv_int8", 0, 90, write_int8, timed_int8};
+
+/* Channels in planes: one to three spatial axes, groups of any size, depthwise with one or several
+ * outputs per channel, positions that fill no tile, depths of several parts. */
+static void write_planes(uint32_t index, char *text, uint32_t bytes) {
+    conv_case c = index % 3 == 2 ? pick_depthwise(index) : pick_case(index);
+    char attrs[256];
+    int64_t per_input = 1;
+    if (index % 3 == 2) {
+        per_input = kernel_pick(index, 20, 1, 2);
+        c.width += index % 5 == 0 ? 90 : 0;
+    } else {
+        c.groups = kernel_pick(index, 20, 1, 4);
+        c.in = kernel_pick(index, 21, 1, index % 7 == 0 ? 400 : 40);
+        c.out = kernel_pick(index, 22, 1, 27);
+    }
+    if (index % 4 == 0) { /* one tap, all inputs */
+        c.kh = c.kw = c.sh = c.sw = 1;
+        c.pads[0] = c.pads[1] = c.pads[2] = c.pads[3] = 0;
+    }
+    (void)write_attrs(&c, index, attrs, sizeof attrs);
+    int oh = (int)window(c.height, c.kh, c.sh, c.dh, c.pads[0] + c.pads[2]);
+    int ow = (int)window(c.width, c.kw, c.sw, c.dw, c.pads[1] + c.pads[3]);
+    int in = (int)(c.in * c.groups), out = (int)(c.out * c.groups * per_input);
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput x : f32[%d, %d, %d, %d]\ninput w : f32[%d, %d, %d, %d]\n"
+                   "input b : f32[%d]\ninput r : f32[%d, %d, %d, %d]\n"
+                   "y = conv(x, w, %s, %s) %s\noutput y\n",
+                   (int)c.batch, in, (int)c.height, (int)c.width, out, (int)c.in, (int)c.kh,
+                   (int)c.kw, out, (int)c.batch, out, oh, ow, index % 4 == 1 ? "_" : "b",
+                   index % 5 < 3 ? "_" : "r", attrs);
+}
+
+/* Three axes, and inputs whose channels lie side by side. */
+static void write_volume(uint32_t index, char *text, uint32_t bytes) {
+    int groups = (int)kernel_pick(index, 0, 1, 3), in = (int)kernel_pick(index, 1, 1, 9);
+    int out = (int)kernel_pick(index, 2, 1, 9), k = (int)kernel_pick(index, 3, 1, 3);
+    int pad = (int)kernel_pick(index, 4, 0, 1), stride = (int)kernel_pick(index, 5, 1, 2);
+    int d = (int)kernel_pick(index, 6, 3, 6), h = (int)kernel_pick(index, 7, 3, 9);
+    int w = (int)kernel_pick(index, 8, 3, 40);
+    if (index % 2 == 0) {
+        (void)snprintf(text, bytes,
+                       "rlx 1\ninput x : f32[2, %d, %d, %d, %d]\ninput w : f32[%d, %d, %d, 3, %d]\n"
+                       "y = conv(x, w) groups=%d strides=[%d, 1, %d] pads=[%d, 1, 0, %d, 0, %d]\n"
+                       "output y\n",
+                       in * groups, d, h, w, out * groups, in, k, k, groups, stride, stride, pad,
+                       pad, pad);
+        return;
+    }
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput x : f32[2, %d, %d, %d]\ninput w : f32[%d, %d, %d, %d]\n"
+                   "t = transpose(x) perm=[0, 3, 1, 2]\ny = conv(t, w) groups=%d strides=[%d, %d] "
+                   "pads=[%d, %d, %d, %d]\noutput y\n",
+                   h, w, in * groups, out * groups, in, k, k, groups, stride, stride, pad, pad, pad,
+                   pad);
+}
+
+static void write_plane_or_volume(uint32_t index, char *text, uint32_t bytes) {
+    (index % 6 == 5 ? write_volume : write_planes)(index, text, bytes);
+}
+
+static const char *const timed_planes[] = {
+    "rlx 1\ninput x : f32[1, 272, 28, 28]\ninput w : f32[68, 68, 1, 1]\n"
+    "y = conv(x, w) groups=4\noutput y\n",
+    "rlx 1\ninput x : f32[1, 136, 14, 14]\ninput w : f32[544, 34, 1, 1]\n"
+    "y = conv(x, w) groups=4\noutput y\n",
+    "rlx 1\ninput x : f32[1, 64, 28, 28]\ninput w : f32[64, 1, 3, 3]\n"
+    "y = conv(x, w) groups=64 pads=[1, 1, 1, 1]\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_conv_planes = {"conv_planes", 1e-4, 180, write_plane_or_volume,
+                                          timed_planes};
