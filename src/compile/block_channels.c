@@ -49,12 +49,16 @@ static bool is_exact(const rlx_type *type) {
     return true;
 }
 
-static bool is_pixel(rlx_dtype dtype) {
-    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_U8 || dtype == RLX_DTYPE_I8 ||
-           dtype == RLX_DTYPE_I32;
+static bool is_half(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
 }
 
-/* f32 or quantised, [N][C] and one or two spatial axes, none empty, all known. */
+static bool is_pixel(rlx_dtype dtype) {
+    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_U8 || dtype == RLX_DTYPE_I8 ||
+           dtype == RLX_DTYPE_I32 || is_half(dtype);
+}
+
+/* f32, f16, bf16 or quantised, [N][C] and one or two spatial axes, none empty, all known. */
 static bool is_image(const blocker *self, rlx_value_id value) {
     const rlx_type *type = type_of(self, value);
     return is_pixel(type->dtype) && type->layout == RLX_LAYOUT_PLAIN &&
@@ -198,7 +202,7 @@ static bool has_known_conv(const blocker *self, const rlx_node *node, conv_facts
         return false;
     }
     if (!facts->is_quantised &&
-        (w->dtype != RLX_DTYPE_F32 ||
+        (w->dtype != RLX_DTYPE_F32 || type_of(self, facts->x)->dtype != RLX_DTYPE_F32 ||
          (bias != RLX_NONE && type_of(self, bias)->dtype != RLX_DTYPE_F32))) {
         return false;
     }
@@ -284,18 +288,25 @@ static rlx_status visit_conv(blocker *self, rlx_node_id id) {
 
 static bool is_pooled(rlx_op op, rlx_dtype dtype) {
     bool is_byte = dtype == RLX_DTYPE_U8 || dtype == RLX_DTYPE_I8;
-    return dtype == RLX_DTYPE_F32 || (op == RLX_OP_MAX_POOL && is_byte);
+    return dtype == RLX_DTYPE_F32 || is_half(dtype) || (op == RLX_OP_MAX_POOL && is_byte);
 }
 
+/* Pools in blocks are of f32 or bytes: 16 bits are widened for them. */
 static rlx_status visit_pool(blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_pool_attrs attrs = *(const rlx_pool_attrs *)node->attrs;
     rlx_value_id x = twin(self, node->inputs[0]);
+    rlx_op op = node->op;
     if (x == RLX_NONE || !is_image(self, node->outputs[0])) return RLX_OK;
-    if (!is_pooled(node->op, type_of(self, x)->dtype)) return RLX_OK;
+    const rlx_cast_attrs wide = {.to = RLX_DTYPE_F32}, narrow = {.to = type_of(self, x)->dtype};
+    if (!is_pooled(op, narrow.to)) return RLX_OK;
     if (node->output_count > 1 && node->outputs[1] != RLX_NONE) return RLX_OK;
     attrs.is_blocked = true;
-    return put_like(self, id, &attrs, &x, 1);
+    if (!is_half(narrow.to)) return put_like(self, id, &attrs, &x, 1);
+    RLX_TRY(put(self, RLX_OP_CAST, &wide, &x, 1, NULL, &x));
+    RLX_TRY(put(self, op, &attrs, &x, 1, NULL, &x));
+    RLX_TRY(put(self, RLX_OP_CAST, &narrow, &x, 1, NULL, &x));
+    return replace(self, id, x);
 }
 
 static bool is_spatial(const rlx_ints *axes, uint32_t rank) {
