@@ -157,6 +157,44 @@ static void large_weights_are_packed_in_slices(void **state) {
     rlx_test_folder_remove(&folder);
 }
 
+/* Bytes with a scale per row and a zero point, gathered from and multiplied by: 8.8 MB of floats.
+ */
+static const char bytes[] = "rlx 1\n"
+                            "input x : f32[2, 20]\n"
+                            "param t : u8[110011, 20] = seeded(1, 1)\n"
+                            "param s : f32[110011, 1] = seeded(2, 1)\n"
+                            "param z : u8[] = seeded(3, 1)\n"
+                            "param v : f32[110011, 4] = seeded(4, 1)\n"
+                            "const i : i64[] = [110010]\n"
+                            "row = gather(t, i) axis=0\n"
+                            "f = cast(t) to=f32\n"
+                            "c = cast(z) to=f32\n"
+                            "d = sub(f, c)\n"
+                            "w = mul(d, s)\n"
+                            "h = matmul(x, w) transpose_b=true\n"
+                            "o = matmul(h, v)\n"
+                            "r = cast(row) to=f32\n"
+                            "p = matmul(x, r)\n"
+                            "q = unsqueeze(p) axes=[1]\n"
+                            "y = add(o, q)\n"
+                            "output y\n";
+
+static void what_is_made_of_weights_is_packed_in_slices(void **state) {
+    float sliced[8], plain[8];
+    uint32_t prepared;
+    (void)state;
+    rlx_plan *plan = plan_of(bytes, true);
+    assert_in_range(count_packs(plan, &prepared), 5, 20);
+    assert_in_range(plan->segment_bytes[RLX_SEGMENT_SOURCE], 1 << 20, 8 << 20);
+    rlx_program *program = program_of(plan);
+    run(program, sliced, 8);
+    rlx_program_release(program);
+    program = program_of(plan_of(bytes, false));
+    run(program, plain, 8);
+    rlx_program_release(program);
+    assert_memory_equal(sliced, plain, sizeof sliced);
+}
+
 static void a_weight_that_somebody_wants_in_rows_stays_in_rows(void **state) {
     static const char *const texts[] = {
         /* added, too */
@@ -298,6 +336,7 @@ int main(void) {
         cmocka_unit_test(weights_are_packed_and_not_held_twice),
         cmocka_unit_test(packed_and_plain_weights_give_the_same_bits),
         cmocka_unit_test(large_weights_are_packed_in_slices),
+        cmocka_unit_test(what_is_made_of_weights_is_packed_in_slices),
         cmocka_unit_test(a_weight_that_somebody_wants_in_rows_stays_in_rows),
         cmocka_unit_test(weights_are_packed_for_loops_and_behind_other_prepare_steps),
         cmocka_unit_test(the_host_sees_packed_weights_in_logical_order),
