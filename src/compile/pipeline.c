@@ -24,6 +24,7 @@ static const pass passes[] = {
     {"fuse_attention", rlx_pass_fuse_attention, false},
     {"shard", rlx_pass_shard, false},
     {"fuse_epilogue", rlx_pass_fuse_epilogue, false},
+    {"fold_depth", rlx_pass_fold_depth, false},
     {"widen_conv", rlx_pass_widen_conv, false},
     {"split_groups", rlx_pass_split_groups, false},
     {"fuse_norm", rlx_pass_fuse_norm, false},

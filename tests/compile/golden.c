@@ -30,6 +30,7 @@ static const pass passes[] = {
     {"fuse_batch_norm", rlx_pass_fuse_batch_norm, 0},
     {"split_groups", rlx_pass_split_groups, 0},
     {"split_strides", rlx_pass_split_strides, 0},
+    {"fold_depth", rlx_pass_fold_depth, 0},
     {"fuse_attention", rlx_pass_fuse_attention, 0},
     {"fuse_norm", rlx_pass_fuse_norm, 0},
     {"fuse_epilogue", rlx_pass_fuse_epilogue, 0},
@@ -48,7 +49,8 @@ static void run_pass(rlx_graph *graph, const pass *at) {
     const rlx_target target = {.channel_block = 8};
     rlx_pass_context context = {
         .graph = graph, .options = &options, .entry = &entry, .scratch = &scratch};
-    if (at->run == rlx_pass_fuse_quantised) context.target = &target;
+    if (at->run == rlx_pass_fuse_quantised || at->run == rlx_pass_fold_depth)
+        context.target = &target;
     assert_ok(at->run(&context));
     assert_ok(rlx_graph_verify(graph));
     rlx_scratch_reset(&scratch);

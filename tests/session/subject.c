@@ -197,9 +197,9 @@ void subject_for_each_graph(void (*visit)(subject *self, void *user), void *user
 }
 
 void subject_for_each(void (*visit)(subject *self, void *user), void *user) {
-    static const char *const golden[] = {"canonicalise",   "fuse_attention", "fuse_batch_norm",
-                                         "fuse_chain",     "fuse_epilogue",  "fuse_norm",
-                                         "fuse_quantised", "split_groups",   "split_strides"};
+    static const char *const golden[] = {
+        "canonicalise", "fuse_attention", "fuse_batch_norm", "fuse_chain",    "fuse_epilogue",
+        "fuse_norm",    "fuse_quantised", "split_groups",    "split_strides", "fold_depth"};
     walk self = {visit, user};
     visit_cases(&self, "../ops/cases");
     for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {

@@ -8,7 +8,7 @@ import unittest
 import tool
 
 PASSES = ["bind", "fold", "remove_dead", "compact", "merge_duplicates", "canonicalise", "fuse_batch_norm",
-          "split_strides", "widen_conv", "split_groups", "fuse_attention", "fuse_epilogue", "fuse_norm", "fuse_quantised", "fuse_chain", "reorder", "views",
+          "split_strides", "fold_depth", "widen_conv", "split_groups", "fuse_attention", "fuse_epilogue", "fuse_norm", "fuse_quantised", "fuse_chain", "reorder", "views",
           "in_place", "concat_in_place"]
 
 DOUBLE = "rlx 1\nsymbol N\ninput x : f32[N, 2]\ny = add(x, x)\noutput y\n"
