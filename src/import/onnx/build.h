@@ -55,6 +55,7 @@ enum { OX_CELLS = 4096, OX_MOST_NUMBERS = 1 << 24 };
 
 typedef struct ox {
     const rlx_onnx_model *model;
+    rlx_onnx_model *lasting; /* the same, for what is made once for all builds */
     const rlx_import_options *options;
     rlx_graph *graph; /* being built */
     rlx_scratch memory;

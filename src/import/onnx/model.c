@@ -328,7 +328,8 @@ static rlx_status check_opsets(const rlx_onnx_model *model) {
 /* One try. *out_graph stays NULL when more inputs must be bound. */
 static rlx_status try_build(onnx_model *self, const rlx_import_options *options, bool *is_bound,
                             rlx_graph **out_graph, bool *out_again) {
-    ox o = {.model = &self->proto, .options = options, .is_bound = is_bound};
+    ox o = {
+        .model = &self->proto, .lasting = &self->proto, .options = options, .is_bound = is_bound};
     o.memory.allocator = options->allocator;
     o.problems.allocator = options->allocator;
     o.status = rlx_graph_create(options->allocator, &o.graph);
@@ -386,7 +387,7 @@ static void outline_graph(ox *o) {
 static rlx_status outline(rlx_model *base, const rlx_import_options *options,
                           rlx_graph **out_graph) {
     onnx_model *self = (onnx_model *)base;
-    ox o = {.model = &self->proto, .options = options};
+    ox o = {.model = &self->proto, .lasting = &self->proto, .options = options};
     RLX_TRY(decode(self));
     o.memory.allocator = options->allocator;
     o.status = rlx_graph_create(options->allocator, &o.graph);

@@ -119,6 +119,17 @@ typedef struct rlx_onnx_function {
     uint32_t input_count, output_count, attr_name_count, attr_count, node_count, opset_count;
 } rlx_onnx_function;
 
+/* Weights that were put into a block type, and where in a file they and their scales are from (path
+ * NULL: not from one). */
+typedef struct rlx_onnx_blocks {
+    const char *path;
+    uint64_t offset, scale_offset;
+    rlx_dtype dtype;
+    void *data;
+    uint64_t bytes;
+    const struct rlx_onnx_blocks *next;
+} rlx_onnx_blocks;
+
 typedef struct rlx_onnx_model {
     const rlx_allocator *allocator;
     const char *path;
@@ -130,6 +141,7 @@ typedef struct rlx_onnx_model {
     rlx_onnx_opset *opsets;
     rlx_onnx_function *functions;
     uint32_t opset_count, function_count;
+    const rlx_onnx_blocks *blocks; /* made by builds, in `memory` */
 } rlx_onnx_model;
 
 /* One message being read: where its texts go, and what offsets in the file are relative to. */

@@ -153,6 +153,18 @@ CASES = {
     "more angles than channels": (
         of_microsoft("RotaryEmbedding", [[1, 2, 3, 4], ("i64", [1]), [9, 8], [9, 8]]),
         ["RotaryEmbedding", "8 angles for 4 channels"]),
+    "weights of bits that are too few": (
+        of_microsoft("MatMulNBits", [[2, 32], ("u8", [4, 1, 15]), [4]], K=32, N=4, bits=4, block_size=32),
+        ["MatMulNBits", "weights: 60 elements instead of 64"]),
+    "blocks of no size": (
+        of_microsoft("MatMulNBits", [[2, 32], ("u8", [4, 1, 16]), [4]], K=32, N=4, bits=4, block_size=0),
+        ["MatMulNBits", "block_size 0"]),
+    "weights without end": (
+        of_microsoft("MatMulNBits", [[2, 32], ("u8", [4, 1, 16]), [4]], K=HUGE, N=HUGE, bits=4, block_size=32),
+        ["MatMulNBits"]),
+    "blocks in another order": (
+        of_microsoft("MatMulNBits", [[2, 32], ("u8", [4, 1, 16]), [4], ("u8", [4]), ("i32", [32])], K=32, N=4, bits=4,
+                     block_size=32), ["(com.microsoft.MatMulNBits)", "g_idx"]),
     "an input that nobody defines": (one_node("Relu", ["nowhere"], [2]), ["Relu", "'nowhere'"]),
     "an op without its input": (one_node("Add", [[2]], [2]), ["Add", "input 1"]),
     "bodies inside bodies without end": (nested(60), ["nested"]),

@@ -23,7 +23,7 @@ DTYPES = {"f32": "float32", "i64": "int64", "i32": "int32", "bool": "bool"}
 
 
 def case(**options):
-    """make(g, is_plain) -> outputs (f32). Options: atol, opset, ort=False (ONNX Runtime has no kernel for f32 on CPUs)."""
+    """make(g, is_plain) -> outputs (f32). Options: atol, rtol, opset, ort=False (ONNX Runtime has no kernel for f32 on CPUs)."""
     def add(make):
         CASES[make.__name__] = (make, options)
         return make
@@ -690,6 +690,60 @@ group_query("softcap", length=6, softcap=2.0)
 group_query("bias", past=4, length=2, bias=True)
 
 
+def nbits(name, bits=4, size=32, k=64, n=48, zeros=None, flat=False, level=0, bias=False, exact=True, scale16=False):
+    """zeros: None, "bytes" or "floats"; exact: scales that 16 bits hold."""
+    def make(g, is_plain):
+        x = g.given("x", "f32", [2, 3, k])
+        blocks = (k + size - 1) // size
+        top = (1 << bits) - 1
+        numbers = Numbers(5)
+        q = [[int((numbers.next() + 1) / 2 * (top + 0.999)) for _ in range(blocks * size)] for _ in range(n)]
+        scales = [[(1 + int(9 * abs(numbers.next()))) / 64.0 * (1.0 if exact else 1.0009) for _ in range(blocks)]
+                  for _ in range(n)]
+        middle = 1 << (bits - 1)
+        points = [[middle if zeros is None else max(0, min(top, middle + (i + b) % 3 - 1)) for b in range(blocks)]
+                  for i in range(n)]
+        b = g.weight(n) if bias else ""
+        if is_plain:
+            w = [(q[i][j] - points[i][j // size]) * scales[i][j // size] for i in range(n) for j in range(k)]
+            y = g.MatMul(x, g.Transpose(g.const("f32", [n, k], w)))
+            return [g.Add(y, b) if bias else y]
+        def pack(row):
+            per = 8 // bits
+            row = row + [0] * (-len(row) % per)
+            return [sum(v << (bits * j) for j, v in enumerate(row[i:i + per])) for i in range(0, len(row), per)]
+        data = [byte for row in q for byte in pack(row)]
+        inputs = [x, g.const("u8", [n, blocks, size * bits // 8], data),
+                  g.const("f32", [n * blocks] if flat else [n, blocks], [v for row in scales for v in row])]
+        if zeros == "bytes":
+            packed = [byte for row in points for byte in pack(row)]
+            inputs.append(g.const("u8", [len(packed)] if flat else [n, len(packed) // n], packed))
+        elif zeros == "floats":
+            inputs.append(g.const("f32", [n, blocks], [float(v) for row in points for v in row]))
+        if bias:
+            inputs += [""] * (5 - len(inputs)) + [b]
+        attrs = {"accuracy_level": level} if level else {}
+        return [g.ms("MatMulNBits", *inputs, K=k, N=n, bits=bits, block_size=size, **attrs)]
+    make.__name__ = "matmul_nbits_" + name
+    return case(atol=1e-3 if exact else 5e-3, rtol=1e-4 if exact else 1e-3)(make)
+
+
+nbits("symmetric")
+nbits("long_blocks", size=128, k=256, flat=True)
+nbits("short_blocks", size=16)
+nbits("zero_points", zeros="bytes")
+nbits("zero_points_of_three", zeros="bytes", k=96, flat=True)
+nbits("zero_points_as_floats", zeros="floats")
+nbits("bias", bias=True, k=128, size=64)
+nbits("last_block_cut", k=80)
+nbits("eight_bits", bits=8)
+nbits("eight_bits_with_zero_points", bits=8, zeros="bytes")
+nbits("large_enough_for_a_file", k=256, n=640)
+nbits("scales_of_more_digits", exact=False)
+nbits("exact_by_request", exact=True, level=1)
+nbits("two_bits", bits=2)
+
+
 def build(make, options, is_plain):
     g = Case()
     outputs = make(g, is_plain)
@@ -732,7 +786,7 @@ def run_ort(runner, library, folder, name, g, outputs):
     return None, found
 
 
-def differs(got, wanted, atol, rtol=1e-4):
+def differs(got, wanted, atol, rtol):
     if len(got) != len(wanted):
         return "%d numbers instead of %d" % (len(got), len(wanted))
     for i, (a, b) in enumerate(zip(got, wanted)):
@@ -757,10 +811,10 @@ def check(rlx, ort, folder, name):
         found.append([item for value in values for item in value])
         if ort and not is_plain and options.get("ort", True):
             problem, theirs = run_ort(*ort, folder, part, g, outputs)
-            problem = problem or differs(found[0], theirs, options["atol"])
+            problem = problem or differs(found[0], theirs, options["atol"], options.get("rtol", 1e-4))
             if problem:
                 return "ONNX Runtime: " + problem
-    return differs(found[0], found[1], options["atol"])
+    return differs(found[0], found[1], options["atol"], options.get("rtol", 1e-4))
 
 
 def main():
