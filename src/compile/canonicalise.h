@@ -6,7 +6,8 @@
 
 #include "compile/rewrite.h"
 
-/* A gather or scatter_nd whose indices are known and regular becomes slices and a concat. */
+/* A gather or scatter_nd whose indices are known and regular becomes slices and a concat; a gather
+ * of what is made of narrower weights gathers those. */
 RLX_WARN_UNUSED rlx_status rlx_canonicalise_index(rlx_rewrite *rewrite, rlx_node_id root);
 /* Views become reshapes, transposes and expands in one step; what changes nothing goes. */
 RLX_WARN_UNUSED rlx_status rlx_canonicalise_view(rlx_rewrite *rewrite, rlx_node_id root);

@@ -2,7 +2,8 @@
 /* Indices that are known: a gather of evenly spaced rows is a slice, and a scatter_nd that fills a
  * box is a concat of what lies around it and what is written. Exporters spell `x[:, 1]` and
  * `x[a:b] = y` that way. Slices are views and parts of a concat are computed in place, so what is
- * left of both is at most a copy. */
+ * left of both is at most a copy. Rows of a table that is made of bytes are gathered as bytes: the
+ * table of floats need not be there. */
 #include "compile/canonicalise.h"
 
 #include <string.h>
@@ -94,6 +95,117 @@ static rlx_status slice_rows(rlx_rewrite *rewrite, rlx_node_id root) {
     memcpy(reshape.shape.items, out.dims, out.rank * sizeof *out.dims);
     RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_SLICE, &attrs, &x, 1, &rows));
     return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &reshape, &rows, 1, NULL);
+}
+
+/* A table made by arithmetic on weights, of which a run takes some rows. */
+typedef struct table {
+    rlx_rewrite *rewrite;
+    rlx_node_id gather;
+    rlx_value_id indices;
+    rlx_shape shape;     /* of the table; its rows are those of axis 0 */
+    uint64_t leaf_bytes; /* of one element of all that rows are made of */
+} table;
+
+enum { MOST_TABLE_DEPTH = 4 };
+
+/* A number for every row: the operand has the first axis, and it is not 1. */
+static bool has_rows(const table *self, rlx_value_id value) {
+    const rlx_shape *shape = &rlx_rewrite_type(self->rewrite, value)->shape;
+    return shape->rank == self->shape.rank && shape->dims[0] == self->shape.dims[0];
+}
+
+static rlx_node_id maker_of(const table *self, rlx_value_id value) {
+    rlx_node_id id = rlx_rewrite_producer(self->rewrite, value, RLX_OP_NONE);
+    if (id == RLX_NONE || !rlx_rewrite_may_move(self->rewrite, id, self->gather)) return RLX_NONE;
+    switch (rlx_rewrite_op(self->rewrite, id)) {
+    case RLX_OP_CAST:
+    case RLX_OP_ADD:
+    case RLX_OP_SUB:
+    case RLX_OP_MUL:
+    case RLX_OP_DIV:
+        return id;
+    default:
+        return RLX_NONE;
+    }
+}
+
+/* Whether rows of `value` can be made of rows of what it is made of; counts bytes of the latter. */
+static bool find_leaves(table *self, rlx_value_id value, uint32_t depth) {
+    const rlx_type *type = rlx_rewrite_type(self->rewrite, value);
+    if (!rlx_rewrite_fact(self->rewrite, value)->is_prepared || rlx_rewrite_has_extent(type) ||
+        rlx_dtype_block_elements(type->dtype) != 1 || type->shape.rank > self->shape.rank) {
+        return false;
+    }
+    if (!has_rows(self, value)) return true;
+    rlx_node_id maker = depth < MOST_TABLE_DEPTH ? maker_of(self, value) : RLX_NONE;
+    if (maker == RLX_NONE) {
+        bool is_wide = rlx_shape_equal(&type->shape, &self->shape);
+        if (is_wide) self->leaf_bytes += rlx_dtype_block_bytes(type->dtype);
+        return true;
+    }
+    for (uint32_t i = 0; i < self->rewrite->graph->nodes.items[maker].input_count; i++) {
+        if (!find_leaves(self, rlx_rewrite_input(self->rewrite, maker, i), depth + 1)) return false;
+    }
+    return true;
+}
+
+static rlx_status gather_leaves(table *self, rlx_value_id value, uint32_t depth,
+                                rlx_value_id *out_value);
+
+/* The operands of `maker`, of which only rows are left. */
+static rlx_status gather_operands(table *self, rlx_node_id maker, uint32_t depth,
+                                  rlx_value_id out_operands[2]) {
+    for (uint32_t i = 0; i < self->rewrite->graph->nodes.items[maker].input_count; i++)
+        RLX_TRY(gather_leaves(self, rlx_rewrite_input(self->rewrite, maker, i), depth + 1,
+                              &out_operands[i]));
+    return RLX_OK;
+}
+
+static rlx_status gather_leaves(table *self, rlx_value_id value, uint32_t depth,
+                                rlx_value_id *out_value) {
+    const rlx_axis_attrs rows = {.axis = 0};
+    const rlx_shape shape = rlx_rewrite_type(self->rewrite, value)->shape;
+    rlx_value_id inputs[2] = {value, self->indices};
+    if (!has_rows(self, value)) { /* beside rows, whatever axes come before them */
+        uint32_t skip = shape.rank == self->shape.rank ? 1 : 0;
+        return rlx_rewrite_reshaped(self->rewrite, self->gather, value, shape.dims + skip,
+                                    shape.rank - skip, out_value);
+    }
+    rlx_node_id maker = depth < MOST_TABLE_DEPTH ? maker_of(self, value) : RLX_NONE;
+    if (maker == RLX_NONE) {
+        return rlx_rewrite_insert(self->rewrite, self->gather, RLX_OP_GATHER, &rows, inputs, 2,
+                                  out_value);
+    }
+    RLX_TRY(gather_operands(self, maker, depth, inputs));
+    return rlx_rewrite_insert(self->rewrite, self->gather, rlx_rewrite_op(self->rewrite, maker),
+                              rlx_rewrite_attrs(self->rewrite, maker), inputs,
+                              self->rewrite->graph->nodes.items[maker].input_count, out_value);
+}
+
+/* gather(f(table)) is f(gather(table)): the numbers are the same, and bytes are fewer. */
+static rlx_status gather_bytes(rlx_rewrite *rewrite, rlx_node_id root) {
+    const rlx_axis_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
+    rlx_value_id x = rlx_rewrite_input(rewrite, root, 0), operands[2];
+    const rlx_type *type = rlx_rewrite_type(rewrite, x);
+    const rlx_type *out = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root));
+    uint64_t all, taken;
+    table self = {.rewrite = rewrite,
+                  .gather = root,
+                  .indices = rlx_rewrite_input(rewrite, root, 1),
+                  .shape = type->shape};
+    if (attrs->axis != 0 || type->shape.rank == 0 || rlx_rewrite_has_extent(type) ||
+        rlx_rewrite_fact(rewrite, rlx_rewrite_output(rewrite, root))->is_prepared ||
+        rlx_shape_elements(&type->shape, &all) != RLX_OK ||
+        rlx_shape_elements(&out->shape, &taken) != RLX_OK || taken >= all ||
+        !find_leaves(&self, x, 0) || self.leaf_bytes >= rlx_dtype_block_bytes(type->dtype)) {
+        return RLX_OK;
+    }
+    rlx_node_id maker = maker_of(&self, x);
+    if (maker == RLX_NONE) return RLX_OK;
+    RLX_TRY(gather_operands(&self, maker, 0, operands));
+    return rlx_rewrite_node(rewrite, root, rlx_rewrite_op(rewrite, maker),
+                            rlx_rewrite_attrs(rewrite, maker), operands,
+                            rewrite->graph->nodes.items[maker].input_count, NULL);
 }
 
 /* Where scatter_nd writes: begin .. end - 1 of each of the first `rank` axes, all of the others. */
@@ -201,7 +313,9 @@ static rlx_status write_box(rlx_rewrite *rewrite, rlx_node_id root) {
 rlx_status rlx_canonicalise_index(rlx_rewrite *rewrite, rlx_node_id root) {
     switch (rlx_rewrite_op(rewrite, root)) {
     case RLX_OP_GATHER:
-        return slice_rows(rewrite, root);
+        RLX_TRY(slice_rows(rewrite, root));
+        return rlx_rewrite_op(rewrite, root) == RLX_OP_GATHER ? gather_bytes(rewrite, root)
+                                                              : RLX_OK;
     case RLX_OP_SCATTER_ND:
         return write_box(rewrite, root);
     default:
