@@ -26,7 +26,7 @@ static void write_rows(const block *self) {
         float *to = lies ? (float *)y->data + self->rows[r].y : sums;
         for (int64_t i = 0; i < width; i += VF)
             vf_store(to + i, total == 0 ? vf_set(0) : vf_load(sums + i) / total);
-        if (!lies) rlx_ref_write_f32(y, self->rows[r].y, y->strides[3], self->at->width, sums);
+        if (!lies) vec_write_f32(y, self->rows[r].y, y->strides[3], self->at->width, sums);
     }
 }
 

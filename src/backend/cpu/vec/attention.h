@@ -3,6 +3,7 @@
 #ifndef RLX_BACKEND_CPU_VEC_ATTENTION_H
 #define RLX_BACKEND_CPU_VEC_ATTENTION_H
 
+#include "backend/cpu/vec/convert.h"
 #include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/vec_exp.h"
 #include "backend/cpu/vec/vec_math.h"

@@ -39,7 +39,7 @@ static void pack_along(block *self) {
             } else if (lies) {
                 from = (const float *)at->q->data + self->rows[r].q + d;
             } else {
-                rlx_ref_read_f32(at->q, self->rows[r].q + d * stride, stride, VF, part);
+                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, VF, part);
             }
             vf_store(to, vf_load(from) * (float)at->scale);
         }
@@ -60,7 +60,7 @@ static void pack_queries(block *self) {
         for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
             int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
             if (r < self->row_count) {
-                rlx_ref_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
+                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
             }
             for (int64_t i = 0; i < count; i++)
                 to[(d + i) * panel] = r < self->row_count ? part[i] * (float)at->scale : 0;
@@ -85,8 +85,8 @@ static void decode_rows(const rlx_tensor *tensor, int64_t base, int64_t first, i
                 vf_store(out + i, vf_of_bf16(vh_load(from + i)));
         }
         if (i < length) {
-            rlx_ref_read_f32(tensor, at + i * tensor->strides[3], tensor->strides[3], length - i,
-                             out + i);
+            vec_read_f32(tensor, at + i * tensor->strides[3], tensor->strides[3], length - i,
+                         out + i);
         }
         for (i = length; i < padded; i++)
             out[i] = 0;
@@ -114,7 +114,7 @@ static void add_mask(const block *self, int64_t first_row, int64_t row_count, in
     float part[TILE_KEYS];
     for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
         int64_t offset = self->rows[first_row + r].mask + first * stride;
-        rlx_ref_read_f32(at->mask, offset, stride, count, part);
+        vec_read_f32(at->mask, offset, stride, count, part);
         if (is_common) break;
         for (int64_t t = 0; t < count; t++)
             self->scores[t * panel + r] += part[t];

@@ -236,7 +236,7 @@ static void pack_a_tile(const matmul *mm, int64_t base, int64_t m, int64_t rows,
                         int64_t depth, float *to) {
     float line[DEPTH];
     for (int64_t i = 0; i < rows; i++) {
-        rlx_ref_read_f32(mm->a, base + (m + i) * mm->a_m + k * mm->a_k, mm->a_k, depth, line);
+        vec_read_f32(mm->a, base + (m + i) * mm->a_m + k * mm->a_k, mm->a_k, depth, line);
         for (int64_t j = 0; j < depth; j++)
             to[j * rows + i] = line[j];
     }
@@ -278,7 +278,7 @@ static void pack_b_lines(const matmul *mm, int64_t from, int64_t columns, int64_
         }
         for (int64_t l = 0; l < 8 && done < depth; l++) {
             if (l < lines) {
-                rlx_ref_read_f32(mm->b, from + (i + l) * mm->b_n + done, 1, depth - done, line);
+                vec_read_f32(mm->b, from + (i + l) * mm->b_n + done, 1, depth - done, line);
             } else {
                 memset(line, 0, (size_t)(depth - done) * sizeof *line);
             }
@@ -311,7 +311,7 @@ static void pack_b_panel(const matmul *mm, int64_t base, int64_t n, int64_t colu
         return;
     }
     for (int64_t j = 0; j < depth; j++, to += MATMUL_COLUMNS) {
-        rlx_ref_read_f32(mm->b, from + j * mm->b_k, mm->b_n, columns, to);
+        vec_read_f32(mm->b, from + j * mm->b_k, mm->b_n, columns, to);
         for (int64_t i = columns; i < MATMUL_COLUMNS; i++)
             to[i] = 0;
     }
@@ -491,20 +491,6 @@ static void run_thin(const block *self) {
     store_tile(mm, &self->at, 0, self->first_panel * MATMUL_COLUMNS, mm->m, sums);
 }
 
-/* A row of a as f32. */
-static void read_row(const matmul *mm, int64_t at, float *to) {
-    const uint16_t *from = (const uint16_t *)mm->a->data + at;
-    int64_t i = 0;
-    if (mm->a_k == 1 && mm->a->dtype == RLX_DTYPE_F16) {
-        for (; i + VF <= mm->k; i += VF)
-            vf_store(to + i, vf_of_f16(vh_load(from + i)));
-    } else if (mm->a_k == 1 && mm->a->dtype == RLX_DTYPE_BF16) {
-        for (; i + VF <= mm->k; i += VF)
-            vf_store(to + i, vf_of_bf16(vh_load(from + i)));
-    }
-    rlx_ref_read_f32(mm->a, at + i * mm->a_k, mm->a_k, mm->k - i, to + i);
-}
-
 /* Several panels for one to three rows of a. */
 static void run_few(const block *self) {
     const matmul *mm = self->mm;
@@ -512,7 +498,7 @@ static void run_few(const block *self) {
     const float *a = (const float *)mm->a->data + self->at.a;
     int64_t a_row = is_direct(mm) ? mm->a_m : matmul_up(mm->k, 16) * 16;
     for (int64_t i = 0; i < mm->m && !is_direct(mm); i++)
-        read_row(mm, self->at.a + i * mm->a_m, self->a + i * a_row);
+        vec_read_f32(mm->a, self->at.a + i * mm->a_m, mm->a_k, mm->k, self->a + i * a_row);
     if (!is_direct(mm)) a = self->a;
     int64_t apart = mm->k * MATMUL_COLUMNS * matmul_kind_bytes(self->kind);
     for (int64_t p = 0, count; p < self->panels; p += count) {

@@ -7,6 +7,7 @@
 #define RLX_BACKEND_CPU_VEC_MATMUL_H
 
 #include "backend/cpu/vec/activation.h"
+#include "backend/cpu/vec/convert.h"
 #include "ref/access.h"
 
 enum {
@@ -221,21 +222,20 @@ static __attribute__((noinline, unused)) void matmul_store_row(const matmul *mm,
             row[i] *= mm->alpha;
     }
     if (mm->bias->data != NULL) {
-        rlx_ref_read_f32(mm->bias, at->bias + m * mm->bias_m + n * mm->bias_n, mm->bias_n, count,
-                         more);
+        vec_read_f32(mm->bias, at->bias + m * mm->bias_m + n * mm->bias_n, mm->bias_n, count, more);
         for (int64_t i = 0; i < count; i++)
             row[i] += more[i];
     }
     if (mm->residual->data != NULL) {
-        rlx_ref_read_f32(mm->residual, at->residual + m * mm->residual_m + n * mm->residual_n,
-                         mm->residual_n, count, more);
+        vec_read_f32(mm->residual, at->residual + m * mm->residual_m + n * mm->residual_n,
+                     mm->residual_n, count, more);
         for (int64_t i = 0; !mm->gated && i < count; i++)
             row[i] += more[i];
     }
     vec_activation_run(&mm->activation, row, count);
     for (int64_t i = 0; mm->gated && i < count; i++)
         row[i] *= more[i];
-    rlx_ref_write_f32(mm->out, at->out + m * mm->out_m + n * mm->out_n, mm->out_n, count, row);
+    vec_write_f32(mm->out, at->out + m * mm->out_m + n * mm->out_n, mm->out_n, count, row);
 }
 
 /* A finished row of a tile: two vectors. */

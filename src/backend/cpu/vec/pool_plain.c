@@ -4,6 +4,7 @@
  * their padding in the workspace; then neighbouring columns are joined, vector by vector: the first
  * of equals stays, NaN wins. Where a row has one output (a global pool) the vectors
  * go along the window instead. */
+#include "backend/cpu/vec/convert.h"
 #include "backend/cpu/vec/rows.h"
 
 #include "ir/window.h"
@@ -73,7 +74,7 @@ VEC_INLINE float nothing(bool is_max) {
 /* Inputs side by side as f32: those in memory, or converted into `row`. */
 static const float *inputs(const pool *self, int64_t from, int64_t count, float *row) {
     if (self->x->dtype == RLX_DTYPE_F32) return (const float *)self->x->data + from;
-    rlx_ref_read_f32(self->x, from, 1, count, row);
+    vec_read_f32(self->x, from, 1, count, row);
     return row;
 }
 
@@ -129,7 +130,7 @@ static float first_zero(const pool *self, const spot *s, int64_t first, int64_t 
     for (int64_t r = 0; r < s->count[0] * s->count[1]; r++) {
         for (int64_t i = 0; i < count; i++) {
             float x;
-            rlx_ref_read_f32(self->x, row_offset(self, s, r) + first + i, 1, 1, &x);
+            vec_read_f32(self->x, row_offset(self, s, r) + first + i, 1, 1, &x);
             if (x == 0) return x;
         }
     }
@@ -154,7 +155,7 @@ VEC_INLINE void pool_one(bool is_max, const pool *self, const spot *s, int64_t t
     } else {
         value = by == 0 ? 0 : value / by;
     }
-    rlx_ref_write_f32(self->y, to, 1, 1, &value);
+    vec_write_f32(self->y, to, 1, 1, &value);
 }
 
 /* Workspace: columns with their padding, a row that is converted, joined windows, and what each
@@ -177,7 +178,7 @@ VEC_INLINE void pool_row(bool is_max, const pool *self, const spot *s, int64_t t
         vf divide = vf_load(by + i) * s->divisor;
         vf_store(joined + i, vf_select(divide > 0.0f, vf_load(joined + i) / divide, vf_set(0)));
     }
-    rlx_ref_write_f32(self->y, to, 1, w->out, joined);
+    vec_write_f32(self->y, to, 1, w->out, joined);
 }
 
 static spot spot_of(const pool *self, int64_t item) {

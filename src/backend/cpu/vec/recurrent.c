@@ -6,6 +6,7 @@
  * when a program is made lie in panels, as those of a matmul do; others are used as they lie: rows
  * of dot products, eight at a time, whose sums across lanes are taken in fours. */
 #include "ref/recurrent.h"
+#include "backend/cpu/vec/convert.h"
 #include "backend/cpu/vec/matmul_tile.h"
 #include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/vec_math.h"
@@ -253,13 +254,13 @@ static void read_or_zero(const rlx_tensor *tensor, int64_t at, int64_t count, fl
     if (tensor->data == NULL) {
         memset(out, 0, (size_t)count * sizeof *out);
     } else {
-        rlx_ref_read_f32(tensor, at, tensor->strides[tensor->rank - 1], count, out);
+        vec_read_f32(tensor, at, tensor->strides[tensor->rank - 1], count, out);
     }
 }
 
 static void write_row(const rlx_tensor *tensor, int64_t at, int64_t count, const float *values) {
     if (tensor->data == NULL) return;
-    rlx_ref_write_f32(tensor, at, tensor->strides[tensor->rank - 1], count, values);
+    vec_write_f32(tensor, at, tensor->strides[tensor->rank - 1], count, values);
 }
 
 /* Biases: what need not wait for the reset gate is added once, with that of w. */
@@ -367,8 +368,8 @@ static void do_chunk(const crew *self, int64_t first, int64_t count) {
             memset(self->inputs + i * inputs, 0, (size_t)inputs * sizeof(float));
             continue;
         }
-        rlx_ref_read_f32(layer->x, t * layer->x_step + (self->first + n) * layer->x_batch,
-                         layer->x->strides[2], inputs, self->inputs + i * inputs);
+        vec_read_f32(layer->x, t * layer->x_step + (self->first + n) * layer->x_batch,
+                     layer->x->strides[2], inputs, self->inputs + i * inputs);
     }
     multiply(&self->w, 0, all, self->inputs, count * self->count, self->w_bias, self->projected,
              all);
