@@ -53,6 +53,7 @@ static void write_floats(uint32_t index, char *text, uint32_t bytes) {
     static const char *const unary[] = {"sigmoid", "tanh",   "relu",      "abs",  "silu", "gelu",
                                         "floor",   "square", "gelu_tanh", "mish", "erf",  "neg"};
     static const char *const binary[] = {"add", "mul", "sub", "min", "max", "prelu"};
+    const char *rest = index % 8 < 4 ? "mod" : "fmod";
     const char *t = pick_name(dtypes, 5, index, 10);
     write_inputs(index, t, text, bytes);
     size_t at = strlen(text);
@@ -61,10 +62,10 @@ static void write_floats(uint32_t index, char *text, uint32_t bytes) {
                    "%s %s(%%2, $0), bool less($0, $1), %s where(%%4, %%3, $2), "
                    "%s clip(%%5) alpha=-1.7 beta=2.3, %s add(%%6, $2)]\n"
                    "s = less_equal(x, y)\nu = %s(x, y)\nv = %s(z)\nw = is_nan(x)\n"
-                   "output r\noutput s\noutput u\noutput v\noutput w\n",
+                   "k = %s(x, y)\noutput r\noutput s\noutput u\noutput v\noutput w\noutput k\n",
                    t, t, pick_name(binary, 6, index, 11), t, pick_name(unary, 12, index, 12), t,
                    pick_name(binary, 6, index, 13), t, t, t, pick_name(binary, 6, index, 14),
-                   pick_name(unary, 12, index, 15));
+                   pick_name(unary, 12, index, 15), rest);
 }
 
 static void write_integers(uint32_t index, char *text, uint32_t bytes) {

@@ -56,9 +56,21 @@ static double softsign(double x) {
 static double rsqrt(double x) {
     return 1.0 / sqrt(x);
 }
-/* Stands for pow, which has two operands; the exponent is 1.7f. */
+static double hard_sigmoid(double x) {
+    double y = x / 6.0 + 0.3;
+    return y < 0 ? 0 : y > 1 ? 1 : y;
+}
+/* Of the ops with two operands; the second one is 1.7f. */
+#define SECOND 1.7000000476837158
 static double power(double x) {
-    return pow(x, 1.7000000476837158);
+    return pow(x, SECOND);
+}
+static double truncated_rest(double x) {
+    return fmod(x, SECOND);
+}
+static double floored_rest(double x) {
+    double rest = fmod(x, SECOND);
+    return rest < 0 ? rest + SECOND : rest;
 }
 
 typedef struct function {
@@ -66,28 +78,32 @@ typedef struct function {
     rlx_op op;
     double (*truth)(double);
     double bound;
+    double alpha, beta; /* of the op; 0: 0.75 and 1.25 */
 } function;
 
 static const function functions[] = {
-    {"exp", RLX_OP_EXP, exp, 2},
-    {"log", RLX_OP_LOG, log, 1},
-    {"sin", RLX_OP_SIN, sin, 2},
-    {"cos", RLX_OP_COS, cos, 2},
-    {"tanh", RLX_OP_TANH, tanh, 3},
-    {"erf", RLX_OP_ERF, erf, 2},
-    {"sigmoid", RLX_OP_SIGMOID, sigmoid, 3},
-    {"silu", RLX_OP_SILU, silu, 3},
-    {"gelu", RLX_OP_GELU, gelu, 8},
-    {"gelu_tanh", RLX_OP_GELU_TANH, gelu_tanh, 3},
-    {"softplus", RLX_OP_SOFTPLUS, softplus, 3},
-    {"mish", RLX_OP_MISH, mish, 5},
-    {"elu", RLX_OP_ELU, elu, 3},
-    {"celu", RLX_OP_CELU, celu, 4},
-    {"selu", RLX_OP_SELU, selu, 4},
-    {"hard_swish", RLX_OP_HARD_SWISH, hard_swish, 3},
-    {"softsign", RLX_OP_SOFTSIGN, softsign, 2},
-    {"rsqrt", RLX_OP_RSQRT, rsqrt, 2},
-    {"pow", RLX_OP_POW, power, 1},
+    {"exp", RLX_OP_EXP, exp, 2, 0, 0},
+    {"log", RLX_OP_LOG, log, 1, 0, 0},
+    {"sin", RLX_OP_SIN, sin, 2, 0, 0},
+    {"cos", RLX_OP_COS, cos, 2, 0, 0},
+    {"tanh", RLX_OP_TANH, tanh, 3, 0, 0},
+    {"erf", RLX_OP_ERF, erf, 2, 0, 0},
+    {"sigmoid", RLX_OP_SIGMOID, sigmoid, 3, 0, 0},
+    {"silu", RLX_OP_SILU, silu, 3, 0, 0},
+    {"gelu", RLX_OP_GELU, gelu, 8, 0, 0},
+    {"gelu_tanh", RLX_OP_GELU_TANH, gelu_tanh, 3, 0, 0},
+    {"softplus", RLX_OP_SOFTPLUS, softplus, 3, 0, 0},
+    {"mish", RLX_OP_MISH, mish, 5, 0, 0},
+    {"elu", RLX_OP_ELU, elu, 3, 0, 0},
+    {"celu", RLX_OP_CELU, celu, 4, 0, 0},
+    {"selu", RLX_OP_SELU, selu, 4, 0, 0},
+    {"hard_swish", RLX_OP_HARD_SWISH, hard_swish, 3, 0, 0},
+    {"softsign", RLX_OP_SOFTSIGN, softsign, 2, 0, 0},
+    {"rsqrt", RLX_OP_RSQRT, rsqrt, 2, 0, 0},
+    {"pow", RLX_OP_POW, power, 1, 0, 0},
+    {"fmod", RLX_OP_FMOD, truncated_rest, 0, 0, 0},
+    {"mod", RLX_OP_MOD, floored_rest, 1, 0, 0},
+    {"hard_sigmoid", RLX_OP_HARD_SIGMOID, hard_sigmoid, 1, 1.0 / 6.0, 0.3},
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
@@ -103,17 +119,20 @@ static double distance(float value, double truth) {
 
 static void run_batch(const rlx_cpu_level *level, const function *self, const float *x, float *y,
                       int64_t count) {
-    float exponent = 1.7f;
-    rlx_unary_attrs attrs = {.alpha = 0.75, .beta = 1.25};
+    float second = (float)SECOND;
+    bool is_default = self->alpha == 0;
+    rlx_unary_attrs attrs = {.alpha = is_default ? 0.75 : self->alpha,
+                             .beta = is_default ? 1.25 : self->beta};
     rlx_tensor in[2] = {{.data = (void *)(uintptr_t)x,
                          .dtype = RLX_DTYPE_F32,
                          .rank = 1,
                          .dims = {count},
                          .strides = {1}},
-                        {.data = &exponent, .dtype = RLX_DTYPE_F32}};
+                        {.data = &second, .dtype = RLX_DTYPE_F32}};
     rlx_tensor out = {
         .data = y, .dtype = RLX_DTYPE_F32, .rank = 1, .dims = {count}, .strides = {1}};
-    uint32_t in_count = self->op == RLX_OP_POW ? 2 : 1;
+    bool is_binary = self->op == RLX_OP_POW || self->op == RLX_OP_MOD || self->op == RLX_OP_FMOD;
+    uint32_t in_count = is_binary ? 2 : 1;
     rlx_target_query query = {.op = self->op,
                               .attrs = &attrs,
                               .in = in,
@@ -150,7 +169,7 @@ static bool check(const rlx_cpu_level *level, const function *self, uint64_t ste
         }
     }
     bool holds = worst <= self->bound;
-    printf("%-10s %-7s worst %.3f ulp of %.0f at %.9g%s\n", self->name, level->name, worst,
+    printf("%-12s %-7s worst %.3f ulp of %.0f at %.9g%s\n", self->name, level->name, worst,
            self->bound, (double)worst_at, holds ? "" : "  TOO FAR");
     return holds;
 }

@@ -5,6 +5,8 @@
 #include "backend/cpu/vec/vec_pow.h"
 #include "backend/cpu/vec/vec_unary.h"
 
+#include <math.h>
+
 #define VALUES vf a, vf b, vf c, vf d, vf e, vf f, vf g, vf h
 /* M(value, its number) for each vector of a block. */
 #define EACH(M)    M(a, 0) M(b, 1) M(c, 2) M(d, 3) M(e, 4) M(f, 5) M(g, 6) M(h, 7)
@@ -140,6 +142,43 @@ LINK(binary_POW) {
     PASS_ON;
 }
 
+/* The rest of |x| / |y|, exact: a quotient of less than 2^22 is off by one at most, and x - q y is
+ * a number of f32. Other lanes go to scalar C. */
+VEC_INLINE vf rest_of(vf x, vf y, vi *out_is_known) {
+    vf ax = vf_abs(x), ay = vf_abs(y), quotient = ax / ay, q = vf_trunc(quotient);
+    vf rest = vf_fnma(q, ay, ax);
+    q -= vf_select(rest < 0.0f, vf_set(1.0f), vf_set(0.0f));
+    q += vf_select(rest >= ay, vf_set(1.0f), vf_set(0.0f));
+    *out_is_known = (quotient < 0x1p22f) & (ay < VEC_INFINITY);
+    return vf_copysign(vf_fnma(q, ay, ax), x);
+}
+static __attribute__((noinline)) vf slow_rest(vf x, vf y) {
+    vec_parts all = {x}, by = {y};
+    for (int i = 0; i < VF; i++)
+        all.f[i] = fmodf(all.f[i], by.f[i]);
+    return all.v;
+}
+VEC_INLINE vf remainder_of(vf x, vf y, bool is_floored) {
+    vi is_known;
+    vf rest = rest_of(x, y, &is_known);
+    if (__builtin_expect(!vi_all(is_known), 0)) rest = slow_rest(x, y);
+    if (!is_floored) return rest;
+    vi is_other = (rest < 0.0f) ^ (y < 0.0f);
+    return vf_select(rest == 0.0f, vf_copysign(rest, y), vf_select(is_other, rest + y, rest));
+}
+#define REMAINDER(name, is_floored)                              \
+    LINK(binary_##name) {                                        \
+        const float *m = floats_at(link, at);                    \
+        vf x[8];                                                 \
+        EACH(TO_ARRAY)                                           \
+        VEC_ROLLED for (int i = 0; i < 8; i++) x[i] =            \
+            remainder_of(x[i], vf_load(m + i * VF), is_floored); \
+        EACH(FROM_ARRAY)                                         \
+        PASS_ON;                                                 \
+    }
+REMAINDER(MOD, true)
+REMAINDER(FMOD, false)
+
 vec_link_run vec_link_of_unary(rlx_op op) {
     switch (op) {
 #define OP(name)        \
@@ -176,6 +215,10 @@ vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed) {
         return is_reversed ? NULL : binary_PRELU;
     case RLX_OP_POW:
         return is_reversed ? NULL : binary_POW;
+    case RLX_OP_MOD:
+        return is_reversed ? NULL : binary_MOD;
+    case RLX_OP_FMOD:
+        return is_reversed ? NULL : binary_FMOD;
     default:
         return NULL;
     }

@@ -12,7 +12,9 @@ enum {
     ITEM_ELEMENTS = 4096,
     LARGE_ITEM = 16384,     /* of outputs from LARGE_OUTPUT elements on */
     LARGE_OUTPUT = 1 << 20, /* elements */
-    PAST_CACHES = 24 << 20  /* bytes of output that are written past the caches */
+    HUGE_ITEM = 65536,      /* the end of an item waits for its streaming stores */
+    HUGE_OUTPUT = 8 << 20,
+    PAST_CACHES = 24 << 20 /* bytes of output that are written past the caches */
 };
 _Static_assert((RLX_CHAIN_MOST + VEC_INPUTS + 1) * LEAST_TILE * 8 <= CELL_MEMORY, "tiles fit");
 
@@ -276,7 +278,8 @@ static int64_t item_elements(const vec_program *self, int64_t elements) {
     const vec_operand *y = &self->output;
     bool has_nibbles = rlx_dtype_block_elements(y->tensor->dtype) == 2;
     if (has_nibbles && !y->is_flat) return elements;
-    return elements >= LARGE_OUTPUT ? LARGE_ITEM : ITEM_ELEMENTS;
+    if (elements < LARGE_OUTPUT) return ITEM_ELEMENTS;
+    return elements < HUGE_OUTPUT ? LARGE_ITEM : HUGE_ITEM;
 }
 
 static void describe_all(vec_program *self) {

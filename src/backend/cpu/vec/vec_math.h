@@ -110,9 +110,19 @@ VEC_INLINE vf vec_one_and_exp(vec_reduced z) {
     return vf_fma(vec_exp_near(z.r), z.power, z.power + VEC_BIAS_POWER);
 }
 
+/* -x = k ln 2 + r, as vec_reduce_near does it: the sign is taken into the constants. */
+VEC_INLINE vec_reduced vec_reduce_negated(vf x, int bias) {
+    const float whole = 12582912.0f + 127.0f - (float)bias;
+    vf t = vf_fma(x, vf_set(-0x1.715476p+0f), vf_set(whole));
+    vf k = t - whole;
+    vf r = vf_fma(k, vf_set(-0x1.62e43p-1f), -x);
+    r = vf_fma(k, vf_set(0x1.05c61p-29f), r);
+    return (vec_reduced){r, (vf)((vi)t << 23)};
+}
+
 /* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
-    return vec_reduce_near(vf_max(vf_set(-60.0f), vf_min(vf_set(104.0f), -x)), VEC_BIAS);
+    return vec_reduce_negated(vf_max(vf_set(-104.0f), vf_min(vf_set(60.0f), x)), VEC_BIAS);
 }
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     (void)x;

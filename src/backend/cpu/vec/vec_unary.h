@@ -22,10 +22,6 @@
 VEC_INLINE vd_half vec_leaky_half(vd_half x, double alpha) {
     return vd_select(x < 0.0, alpha * x, x);
 }
-VEC_INLINE vd_half vec_unit_half(vd_half x) {
-    vd_half zero = {0}, raised = vd_select(x < 0.0, zero, x);
-    return vd_select(raised > 1.0, zero + 1.0, raised);
-}
 VEC_INLINE vd_half vec_threshold_half(vd_half x, double alpha) {
     return vd_select((x > alpha) | (x != x), x, (vd_half){0});
 }
@@ -36,6 +32,16 @@ VEC_INLINE vf vec_leaky(vf x, double alpha) {
     if ((double)a == alpha) return vf_select(x < 0.0f, x * a, x);
     vd wide = vd_of(x);
     return vf_of_vd((vd){vec_leaky_half(wide.low, alpha), vec_leaky_half(wide.high, alpha)});
+}
+
+/* clip(alpha x + beta, 0, 1), at most 1 ulp: what alpha and beta have beyond f32 is added to a sum
+ * that is rounded once. x is finite first, so that what is nothing stays nothing. */
+VEC_INLINE vf vec_hard_sigmoid(vf x, double alpha, double beta) {
+    const float a = (float)alpha, b = (float)beta, most = 0x1.fffffep+127f;
+    const float a_rest = (float)(alpha - a), b_rest = (float)(beta - b);
+    x = vf_max(vf_set(-most), vf_min(vf_set(most), x));
+    vf y = vf_fma(x, vf_set(a), vf_set(b)) + vf_fma(x, vf_set(a_rest), vf_set(b_rest));
+    return vf_min(vf_set(1.0f), vf_max(vf_set(0.0f), y));
 }
 
 /* x clip(x + 3, 0, 6) / 6: x + 3 is exact where the result comes near 0. */
@@ -107,11 +113,8 @@ VEC_INLINE vf vec_unary(rlx_op op, vf x, double alpha, double beta) {
         return vf_silu(x);
     case RLX_OP_MISH:
         return vf_mish(x);
-    case RLX_OP_HARD_SIGMOID: {
-        vd wide = vd_of(x);
-        return vf_of_vd(
-            (vd){vec_unit_half(alpha * wide.low + beta), vec_unit_half(alpha * wide.high + beta)});
-    }
+    case RLX_OP_HARD_SIGMOID:
+        return vec_hard_sigmoid(x, alpha, beta);
     case RLX_OP_HARD_SWISH:
         return vec_hard_swish(x);
     case RLX_OP_SOFTPLUS:
