@@ -5,6 +5,7 @@
  * that are joined in a fixed order; maxima and minima in f32, NaN wins. The loops are those of f32;
  * elements of 16 bits are converted a piece at a time, in the first cache. */
 #include "backend/cpu/vec/rows.h"
+#include "backend/cpu/vec/vec_double.h"
 #include "backend/cpu/vec/vec_math.h"
 
 #include <math.h>
@@ -16,15 +17,15 @@ enum {
     VD = VF / 2
 };
 
-typedef double vd __attribute__((vector_size(RLX_VEC_BYTES)));
-typedef float vf_half __attribute__((vector_size(RLX_VEC_BYTES / 2)));
-
-/* The halves of a vector of f32 as f64. */
-VEC_INLINE void widen(vf x, vd *low, vd *high) {
-    vf_half half[2];
-    memcpy(half, &x, sizeof half);
-    *low = __builtin_convertvector(half[0], vd);
-    *high = __builtin_convertvector(half[1], vd);
+/* VF elements as f64. By halves from memory: a half of a register has to be moved first. */
+VEC_INLINE void widen(const float *x, vd_half *low, vd_half *high) {
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+    *low = (vd_half)_mm256_cvtps_pd(_mm_loadu_ps(x));
+    *high = (vd_half)_mm256_cvtps_pd(_mm_loadu_ps(x + VD));
+#else
+    vd both = vd_of(vf_load(x));
+    *low = both.low, *high = both.high;
+#endif
 }
 
 typedef struct reduction {
@@ -114,13 +115,11 @@ VEC_INLINE vf join_extreme(rlx_op op, vf best, vf x) {
 }
 
 /* What is summed: the element, its magnitude, or its square in f64. */
-VEC_INLINE vd join_sum(rlx_op op, vd sum, vd x) {
+VEC_INLINE vd_half join_sum(rlx_op op, vd_half sum, vd_half x) {
     if (op == RLX_OP_REDUCE_PROD) return sum * x;
     if (op == RLX_OP_REDUCE_L2 || op == RLX_OP_REDUCE_SUM_SQUARE) return sum + x * x;
+    if (op == RLX_OP_REDUCE_L1) return sum + (vd_half)((vl_half)x & INT64_MAX);
     return sum + x;
-}
-VEC_INLINE vf term(rlx_op op, vf x) {
-    return op == RLX_OP_REDUCE_L1 ? vf_abs(x) : x;
 }
 
 static double finish(const reduction *red, double sum) {
@@ -148,38 +147,59 @@ static int64_t piece_of(const reduction *red) {
     return red->x->dtype == RLX_DTYPE_F32 ? red->length : ROOM;
 }
 
-/* Sums of a piece, joined to four vectors; the tail is padded with what changes nothing. */
-VEC_INLINE void sum_piece(rlx_op op, const float *x, int64_t n, vd sums[4]) {
-    vd a = sums[0], b = sums[1], c = sums[2], d = sums[3], low, high;
-    float none = op == RLX_OP_REDUCE_PROD ? 1 : 0;
+/* The terms of VF elements; `most` is that of all, for log_sum_exp. */
+VEC_INLINE void terms(rlx_op op, const float *x, float most, vd_half *low, vd_half *high) {
+    if (op != RLX_OP_REDUCE_LOG_SUM_EXP) {
+        widen(x, low, high);
+        return;
+    }
+    vd both = vd_of(vf_exp(vf_load(x) - most));
+    *low = both.low, *high = both.high;
+}
+
+/* What changes no sum. */
+VEC_INLINE float nothing(rlx_op op) {
+    return op == RLX_OP_REDUCE_PROD ? 1 : op == RLX_OP_REDUCE_LOG_SUM_EXP ? -INFINITY : 0;
+}
+
+/* VF elements, or fewer and nothing behind them. */
+VEC_INLINE const float *padded(rlx_op op, const float *x, int64_t left, float *room) {
+    if (left >= VF) return x;
+    vf_store(room, vec_lanes_or(vf_load_n(x, left), left, nothing(op)));
+    return room;
+}
+
+/* Sums of a piece, joined to four vectors. */
+VEC_INLINE void sum_piece(rlx_op op, const float *x, int64_t n, float most, vd_half sums[4]) {
+    vd_half a = sums[0], b = sums[1], c = sums[2], d = sums[3], low, high;
+    float room[VF];
     int64_t i = 0;
     for (; i + 2 * VF <= n; i += 2 * VF) {
-        widen(term(op, vf_load(x + i)), &low, &high);
+        terms(op, x + i, most, &low, &high);
         a = join_sum(op, a, low), b = join_sum(op, b, high);
-        widen(term(op, vf_load(x + i + VF)), &low, &high);
+        terms(op, x + i + VF, most, &low, &high);
         c = join_sum(op, c, low), d = join_sum(op, d, high);
     }
     for (; i < n; i += VF) {
-        int64_t some = rlx_ref_least(VF, n - i);
-        widen(vec_lanes_or(term(op, vf_load_n(x + i, some)), some, none), &low, &high);
+        terms(op, padded(op, x + i, n - i, room), most, &low, &high);
         a = join_sum(op, a, low), b = join_sum(op, b, high);
     }
     sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
 }
 
-VEC_INLINE double sum_all(rlx_op op, const reduction *red, int64_t base, float *room) {
+VEC_INLINE double sum_all(rlx_op op, const reduction *red, int64_t base, float most, float *room) {
     bool is_product = op == RLX_OP_REDUCE_PROD;
-    vd none = (vd){0} + (is_product ? 1.0 : 0.0), sums[4] = {none, none, none, none};
+    vd_half none = (vd_half){0} + (is_product ? 1.0 : 0.0), sums[4] = {none, none, none, none};
     int64_t piece = piece_of(red);
     for (int64_t run = 0; run < red->count; run++) {
         int64_t offset = base + vec_index_at(&red->reduced, run);
         for (int64_t i = 0; i < red->length; i += piece) {
             int64_t n = rlx_ref_least(piece, red->length - i);
-            sum_piece(op, elements(red, offset + i, n, room), n, sums);
+            sum_piece(op, elements(red, offset + i, n, room), n, most, sums);
         }
     }
-    vd all = is_product ? (sums[0] * sums[1]) * (sums[2] * sums[3])
-                        : (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    vd_half all = is_product ? (sums[0] * sums[1]) * (sums[2] * sums[3])
+                             : (sums[0] + sums[1]) + (sums[2] + sums[3]);
     double result = all[0];
     for (int i = 1; i < VD; i++)
         result = is_product ? result * all[i] : result + all[i];
@@ -240,8 +260,12 @@ VEC_INLINE void run_rows(rlx_op op, const reduction *red, int64_t begin, int64_t
         if (is_extreme(op)) {
             value = extreme_all(op, red, base, room);
             if (value == 0) value = first_zero(red, base);
+        } else if (op == RLX_OP_REDUCE_LOG_SUM_EXP) {
+            float most = extreme_all(RLX_OP_REDUCE_MAX, red, base, room);
+            value = most;
+            if (isfinite(most)) value += log(sum_all(op, red, base, most, room));
         } else {
-            value = finish(red, sum_all(op, red, base, room));
+            value = finish(red, sum_all(op, red, base, 0, room));
         }
         rlx_ref_write_f64(red->y, out, 1, 1, &value);
     }
@@ -269,11 +293,11 @@ static const float *whole_rows(const reduction *red, int64_t offset, float *room
 }
 
 /* One after the other to sums that are loaded and stored once. */
-VEC_INLINE void strip_rows(rlx_op op, const float *x, int64_t step, vd sums[2 * STRIP / VF]) {
+VEC_INLINE void strip_rows(rlx_op op, const float *x, int64_t step, vd_half sums[2 * STRIP / VF]) {
     VEC_ROLLED for (int k = 0; k < STRIP / VF; k++) {
-        vd a = sums[2 * k], b = sums[2 * k + 1], low, high;
+        vd_half a = sums[2 * k], b = sums[2 * k + 1], low, high;
         VEC_UNROLLED for (int r = 0; r < ROWS; r++) {
-            widen(term(op, vf_load(x + r * step + k * VF)), &low, &high);
+            widen(x + r * step + k * VF, &low, &high);
             a = join_sum(op, a, low), b = join_sum(op, b, high);
         }
         sums[2 * k] = a, sums[2 * k + 1] = b;
@@ -287,10 +311,10 @@ VEC_INLINE vf part_of_row(const float *x, int k, int64_t width) {
 
 /* One strip: `width` results side by side, at most STRIP. Lanes beyond the width are not used. */
 VEC_INLINE void strip_sums(rlx_op op, const reduction *red, int64_t base, int64_t width,
-                           vd sums[2 * STRIP / VF]) {
-    vd none = (vd){0} + (op == RLX_OP_REDUCE_PROD ? 1.0 : 0.0), low, high;
+                           vd_half sums[2 * STRIP / VF]) {
+    vd_half none = (vd_half){0} + (double)nothing(op), low, high;
     int vectors = (int)rlx_ref_divide_up(width, VF);
-    float room[ROOM];
+    float room[ROOM], tail[VF];
     for (int k = 0; k < 2 * STRIP / VF; k++)
         sums[k] = none;
     for (int64_t run = 0; run < red->count; run++) {
@@ -302,7 +326,7 @@ VEC_INLINE void strip_sums(rlx_op op, const reduction *red, int64_t base, int64_
         for (; i < red->length; i++) {
             const float *x = elements(red, offset + i * red->stride, width, room);
             for (int k = 0; k < vectors; k++) {
-                widen(term(op, part_of_row(x, k, width)), &low, &high);
+                widen(padded(op, x + k * VF, width - k * VF, tail), &low, &high);
                 sums[2 * k] = join_sum(op, sums[2 * k], low);
                 sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
             }
@@ -335,7 +359,7 @@ VEC_INLINE void do_strip(rlx_op op, const reduction *red, int64_t base, int64_t 
             values[i] = best[i / VF][i % VF];
         return;
     }
-    vd sums[2 * STRIP / VF];
+    vd_half sums[2 * STRIP / VF];
     strip_sums(op, red, base, width, sums);
     for (int64_t i = 0; i < width; i++)
         values[i] = finish(red, sums[i / VD][i % VD]);
@@ -373,6 +397,9 @@ static void run_op(const reduction *red, int64_t begin, int64_t end) {
     case RLX_OP_REDUCE_SUM_SQUARE:
         RUN(RLX_OP_REDUCE_L2);
         break;
+    case RLX_OP_REDUCE_LOG_SUM_EXP:
+        run_rows(RLX_OP_REDUCE_LOG_SUM_EXP, red, begin, end);
+        break;
     default:
         RUN(RLX_OP_REDUCE_SUM);
         break;
@@ -381,7 +408,8 @@ static void run_op(const reduction *red, int64_t begin, int64_t end) {
 }
 
 static bool fits(const reduction *red) {
-    return vec_is_float(red->x->dtype) && (red->has_rows || red->has_strips);
+    bool has_strips = red->has_strips && red->op != RLX_OP_REDUCE_LOG_SUM_EXP;
+    return vec_is_float(red->x->dtype) && (red->has_rows || has_strips);
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -423,6 +451,7 @@ const rlx_cpu_override VEC_SYMBOL(reduce)[] = {
     ROW(L1, l1)
     ROW(L2, l2)
     ROW(LOG_SUM, log_sum)
+    ROW(LOG_SUM_EXP, log_sum_exp)
     ROW(SUM_SQUARE, sum_square)
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
