@@ -39,9 +39,22 @@ static void write_hidden(uint32_t index, char *text, uint32_t bytes) {
                    has_mask ? "" : " causal=true");
 }
 
+/* Heads side by side: keys are 2 KiB apart. */
+static void write_apart(uint32_t index, char *text, uint32_t bytes) {
+    int64_t queries = kernel_pick(index, 0, 1, 130), keys = kernel_pick(index, 1, 1, 230);
+    int64_t depth = index % 2 == 0 ? 64 : 128;
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput q : f32[1, %d, %d, 64]\ninput ks : f32[1, %d, %d, 64]\n"
+                   "input vs : f32[1, %d, %d, %d]\nk = transpose(ks) perm=[0, 2, 1, 3]\n"
+                   "v = transpose(vs) perm=[0, 2, 1, 3]\n"
+                   "y = attention(q, k, v)%s\noutput y\n",
+                   512 / 64, (int)queries, (int)keys, 512 / 64, (int)keys, 512 / 64, (int)depth,
+                   index % 3 == 0 ? " causal=true" : "");
+}
+
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
-    if (index < 4) {
-        write_hidden(index, text, bytes);
+    if (index < 8) {
+        (index < 4 ? write_hidden : write_apart)(index, text, bytes);
         return;
     }
     int64_t batch = kernel_pick(index, 0, 1, 2), heads = kernel_pick(index, 1, 1, 3);

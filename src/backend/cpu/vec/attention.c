@@ -14,8 +14,9 @@
 
 #include <stdatomic.h>
 
-/* Items that parts of the keys make at most, and the tiles of a part at least. */
-enum { PART_ITEMS = 64, PART_TILES = 2, LINE_FLOATS = LINE / (int)sizeof(float) };
+/* Items that parts of the keys make at most, and the tiles of a part at least; elements from one
+ * row to the next that are many. */
+enum { PART_ITEMS = 64, PART_TILES = 2, LINE_FLOATS = LINE / (int)sizeof(float), APART = 512 };
 
 static void write_rows(const block *self) {
     const rlx_tensor *y = self->at->y;
@@ -64,6 +65,13 @@ static bool find_kind(const rlx_tensor *tensor, value_kind *out_kind) {
     return tensor->strides[3] == 1 && (*out_kind != VALUES_F32 || tensor->dtype == RLX_DTYPE_F32);
 }
 
+/* Rows that are a multiple of 2 KiB apart, as 16 or 32 heads side by side make them, fight for the
+ * same few places of a cache: copying a tile costs little beside what several panels do with it.
+ * Looks at strides alone: they are those of the plan. */
+static bool is_apart(const rlx_tensor *tensor) {
+    return tensor->strides[2] > 0 && tensor->strides[2] % APART == 0;
+}
+
 VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
     tiling tiles = {.panel = at->row_count <= VF ? VF : 2 * VF};
     int64_t rows = rlx_ref_least(at->row_count, BLOCK_ROWS);
@@ -73,9 +81,10 @@ VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
     tiles.rows = rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
     tiles.padded_width =
         at->width > INT64_MAX - VF ? at->width : rlx_ref_divide_up(at->width, VF) * VF;
-    tiles.k_in_place = k_lies && key_kind == VALUES_F32;
-    tiles.v_in_place = v_lies && kind == VALUES_F32 && at->width % VF == 0;
     tiles.is_short = at->row_count <= tiles.panel;
+    tiles.k_in_place = k_lies && key_kind == VALUES_F32 && (tiles.is_short || !is_apart(at->k));
+    tiles.v_in_place =
+        v_lies && kind == VALUES_F32 && at->width % VF == 0 && (tiles.is_short || !is_apart(at->v));
     tiles.is_along = tiles.is_short && tiles.panel > 1 && k_lies && at->depth % VF == 0;
     if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
     return tiles;

@@ -83,6 +83,9 @@ static void decode_rows(const rlx_tensor *tensor, int64_t base, int64_t first, i
         } else if (is_half) {
             for (; i + VF <= length; i += VF)
                 vf_store(out + i, vf_of_bf16(vh_load(from + i)));
+        } else if (tensor->dtype == RLX_DTYPE_F32 && tensor->strides[3] == 1) {
+            for (; i + VF <= length; i += VF)
+                vf_store(out + i, vf_load((const float *)tensor->data + at + i));
         }
         if (i < length) {
             vec_read_f32(tensor, at + i * tensor->strides[3], tensor->strides[3], length - i,
