@@ -2,16 +2,17 @@
 /* Dense and grouped conv of f32 with channels in blocks: y, residual and x are [N][C / BLOCK][H][W]
  * [BLOCK], weights are in panels. x may also be plain, as the image of a first layer is.
  *
- * An item is a rectangle of output positions and some panels of output channels. The depth (input
- * channels x taps) is done in parts whose weights stay in the first cache while they meet all
- * positions of the item; sums wait in y between two parts, and the first part takes the residual
- * along, so it may lie in the same memory. Inputs that have padding or are plain are first copied
- * to the workspace, a part at a time, with the padding written out. */
+ * An item is a rectangle of output positions and some panels of output channels; those of a 1 x 1
+ * kernel are done two at a time, so that an input that is fetched meets twice the channels. The
+ * depth (input channels x taps) is done in parts whose weights stay in the first cache while they
+ * meet all positions of the item; sums wait in y between two parts, and the first part takes the
+ * residual along, so it may lie in the same memory. Inputs that have padding or are plain are first
+ * copied to the workspace, a part at a time, with the padding written out. */
 #include "backend/cpu/vec/conv_view.h"
 #include "ref/access.h"
 
 enum {
-    PART_BYTES = 16 * 1024, /* of the weights of a panel in one part of the depth */
+    PART_BYTES = 20 * 1024, /* of the weights of a panel or pair in one part of the depth */
     POSITIONS = 100,        /* of an item, about */
     POSITIONS_FIRST = 400,  /* where there is only one part and x is copied */
     MOST_POSITIONS = POSITIONS_FIRST + POSITIONS_FIRST / 4,
@@ -25,6 +26,7 @@ typedef struct conv_work {
     const float *weights;
     bool is_interleaved;        /* depth order of a first layer: taps, then channels */
     bool is_staged;             /* x goes through the workspace */
+    int64_t unit;               /* panels that are done at once: 1 or 2 */
     int64_t taps, depth_blocks; /* of the whole depth: channel blocks (1 if interleaved) */
     int64_t part_blocks;        /* of a part */
     int64_t stage_width;        /* values per staged position: BLOCK, or all channels */
@@ -33,7 +35,8 @@ typedef struct conv_work {
 static void cut_depth(conv_work *work) {
     int64_t width = work->is_interleaved ? work->view.in_channels : BLOCK;
     int64_t block_bytes = work->taps * width * PANEL * (int64_t)sizeof(float);
-    int64_t most = PART_BYTES / block_bytes > 1 ? PART_BYTES / block_bytes : 1;
+    int64_t most = PART_BYTES / (block_bytes * work->unit);
+    if (most < 1) most = 1;
     work->stage_width = width;
     work->depth_blocks = work->is_interleaved ? 1 : conv_divide_up(work->view.in_channels, BLOCK);
     int64_t parts = conv_divide_up(work->depth_blocks, most);
@@ -48,9 +51,11 @@ static conv_work work_of(const rlx_kernel_args *args) {
     work.is_staged = !view->is_blocked || conv_is_padded(&view->h) || conv_is_padded(&view->w);
     if (view->is_blocked) conv_join_rows(view);
     work.taps = view->h.kernel * view->w.kernel;
+    bool has_pairs = HAS_PAIRS && work.taps == 1 && !work.is_interleaved;
+    work.unit = has_pairs && view->out_channels > PANEL + BLOCK ? 2 : 1;
     cut_depth(&work);
     bool is_copied_once = work.is_staged && work.part_blocks == work.depth_blocks;
-    work.cut = conv_cut_of(view, is_copied_once ? POSITIONS_FIRST : POSITIONS);
+    work.cut = conv_cut_of(view, is_copied_once ? POSITIONS_FIRST : POSITIONS, work.unit);
     return work;
 }
 
@@ -63,7 +68,8 @@ typedef struct conv_part_at {
     bool fetches;          /* weights that are wanted next are far away */
     const float *next;     /* these; NULL: not known */
     /* Per position: from x, y and the residual at the rectangle's first one. */
-    int64_t x_at[MOST_POSITIONS], y_at[MOST_POSITIONS], residual_at[MOST_POSITIONS];
+    int64_t x_at[MOST_POSITIONS + 1]; /* and once more the first: the next panel starts there */
+    int64_t y_at[MOST_POSITIONS], residual_at[MOST_POSITIONS];
 } conv_part_at;
 
 /* Copies `count` columns from `column` on of one row of inputs; zeros outside. */
@@ -147,22 +153,43 @@ static void aim_positions(const conv_work *work, conv_part_at *at) {
             at->residual_at[p] = row * view->residual.row + column * view->residual.column;
         }
     }
+    at->x_at[p] = 0;
+}
+
+/* Appends a level around those that are there; one that is walked once is none. `reach` is what
+ * the levels within have moved by. */
+static void add_level(conv_depth *depth, int *level, int64_t *reach, int64_t count,
+                      int64_t stride) {
+    int64_t *counts[] = {&depth->inner, &depth->middle, &depth->outer};
+    int64_t *steps[] = {&depth->inner_step, &depth->middle_step, &depth->outer_step};
+    if (count == 1) return;
+    *counts[*level] = count;
+    *steps[*level] = stride - *reach;
+    *reach = count * stride;
+    ++*level;
 }
 
 static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
     const conv_view *view = &work->view;
     bool is_run = view->w.dilation == 1 && at->x_column == work->stage_width;
-    return (conv_depth){.blocks = at->blocks,
-                        .block_stride = at->x_block,
-                        .rows = view->h.kernel,
-                        .row_stride = view->h.dilation * at->x_row,
-                        .taps = is_run ? 1 : view->w.kernel,
-                        .tap_stride = view->w.dilation * at->x_column,
-                        .run = is_run ? view->w.kernel * work->stage_width : work->stage_width};
+    conv_depth depth = {.inner = 1, .middle = 1, .outer = 1};
+    depth.run = is_run ? view->w.kernel * work->stage_width : work->stage_width;
+    int level = 0;
+    int64_t reach = depth.run;
+    if (!is_run) add_level(&depth, &level, &reach, view->w.kernel, view->w.dilation * at->x_column);
+    add_level(&depth, &level, &reach, view->h.kernel, view->h.dilation * at->x_row);
+    add_level(&depth, &level, &reach, at->blocks, at->x_block);
+    depth.fetches_inputs = work->taps == 1;
+    return depth;
 }
 
 /* clang-format off */
 #define EACH_COUNT(M) M(1) M(2) M(3) M(4) M(5) M(6)
+#if RLX_VEC_BYTES == 32
+#define EACH_PAIR_COUNT(M) M(1) M(2) M(3)
+#else
+#define EACH_PAIR_COUNT(M)
+#endif
 #if RLX_VEC_BYTES == 64
 #define EACH_WIDE_COUNT(M) M(7) M(8) M(9) M(10) M(11) M(12)
 #else
@@ -171,33 +198,43 @@ static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
 /* clang-format on */
 #define DEFINE(count)                                                          \
     static void tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PANEL_VECTORS);                      \
+        conv_tile_run(depth, tile, count, PANEL_VECTORS, false);               \
     }
 #define DEFINE_NARROW(count)                                                          \
     static void narrow_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PANEL_VECTORS / 2);                         \
+        conv_tile_run(depth, tile, count, PANEL_VECTORS / 2, false);                  \
+    }
+#define DEFINE_PAIR(count)                                                          \
+    static void pair_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
+        conv_tile_run(depth, tile, count, PAIR_VECTORS, true);                      \
     }
 EACH_COUNT(DEFINE)
 EACH_WIDE_COUNT(DEFINE)
 EACH_COUNT(DEFINE_NARROW)
+EACH_PAIR_COUNT(DEFINE_PAIR)
 #undef DEFINE
 #undef DEFINE_NARROW
+#undef DEFINE_PAIR
 typedef void (*tile_fn)(const conv_depth *depth, const conv_tile *tile);
 #define NAME(count)        tile_##count,
 #define NARROW_NAME(count) narrow_tile_##count,
-/* By the number of positions: a panel, or its first block alone. */
+#define PAIR_NAME(count)   pair_tile_##count,
+/* By the number of positions: a panel, its first block alone, or two panels of a 1 x 1 kernel. */
 static const tile_fn tiles[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
 static const tile_fn narrow_tiles[] = {EACH_COUNT(NARROW_NAME)};
+static const tile_fn pair_tiles[] = {EACH_PAIR_COUNT(PAIR_NAME) NULL};
 enum { NARROW_PIXELS = sizeof narrow_tiles / sizeof *narrow_tiles };
 #undef NAME
 #undef NARROW_NAME
+#undef PAIR_NAME
 
+/* Of `count` panels. */
 static const float *panel_bias(const conv_work *work, const conv_part_at *at, int64_t panel,
-                               float *values) {
+                               int64_t count, float *values) {
     const conv_view *view = &work->view;
     int64_t channel = panel * PANEL, first = at->place.group * view->out_channels;
     if (view->bias == NULL || at->block != 0) return NULL;
-    for (int64_t i = 0; i < PANEL; i++) {
+    for (int64_t i = 0; i < count * PANEL; i++) {
         values[i] = channel + i < view->out_channels
                         ? view->bias[(first + channel + i) * view->bias_stride]
                         : 0.0f;
@@ -230,9 +267,9 @@ static void set_activation(const rlx_activation *activation, conv_tile *tile) {
     if (!tile->is_bounded && activation->op != RLX_OP_NONE) tile->activation = activation;
 }
 
-/* What all tiles of a panel have in common. */
+/* What all tiles of a panel, or of two, have in common. */
 static conv_tile tile_of(const conv_work *work, const conv_part_at *at, int64_t panel,
-                         float *bias) {
+                         int64_t panels, float *bias) {
     const conv_view *view = &work->view;
     bool is_first = at->block == 0;
     const conv_image *start = is_first ? &view->residual : &view->y;
@@ -245,42 +282,58 @@ static conv_tile tile_of(const conv_work *work, const conv_part_at *at, int64_t 
                       .start_block = start->block,
                       .w = weights_of(work, at, panel, at->block),
                       .next = at->next == NULL ? work->weights : at->next,
-                      .bias = panel_bias(work, at, panel, bias)};
+                      .bias = panel_bias(work, at, panel, panels, bias)};
+    tile.pair = weights_of(work, at, panel + 1, at->block) - tile.w;
     if (start->data != NULL) tile.start = start->data + panel_offset(work, at, panel, start);
     if (at->block + at->blocks == work->depth_blocks) set_activation(&view->activation, &tile);
     return tile;
 }
 
-/* One panel, one part of the depth, all positions of the rectangle in tiles of nearly equal size:
- * the first ones are one position larger. */
-static void run_panel(const conv_work *work, const conv_part_at *at, const conv_depth *depth,
-                      int64_t panel) {
-    float bias[PANEL];
-    conv_tile tile = tile_of(work, at, panel, bias);
+/* Which tiles a panel has, or two; `most` positions at once. */
+static const tile_fn *tiles_of(const conv_work *work, int64_t panel, int64_t panels,
+                               int64_t *most) {
     bool is_narrow = work->view.out_channels - panel * PANEL <= BLOCK;
-    const tile_fn *fns = is_narrow ? narrow_tiles : tiles;
-    int64_t positions = at->place.rows * at->place.columns,
-            count = conv_divide_up(positions, is_narrow ? NARROW_PIXELS : PIXELS),
-            size = positions / count, larger = positions % count,
-            runs = depth->blocks * depth->rows * depth->taps;
-    int64_t floats = work->part_blocks * work->taps * work->stage_width * PANEL;
+    *most = panels == 2 ? PAIR_PIXELS : is_narrow ? NARROW_PIXELS : PIXELS;
+    return panels == 2 ? pair_tiles : is_narrow ? narrow_tiles : tiles;
+}
+
+/* One panel or two, one part of the depth, all positions of the rectangle in tiles of nearly equal
+ * size: the first ones are one position larger. The first half of the tiles fetches the weights of
+ * the next panel, the second those of the panel after it, where there are two. */
+static void run_panels(const conv_work *work, const conv_part_at *at, const conv_depth *depth,
+                       int64_t panel, int64_t panels) {
+    float bias[2 * PANEL];
+    int64_t most, positions = at->place.rows * at->place.columns;
+    const tile_fn *fns = tiles_of(work, panel, panels, &most);
+    conv_tile tile = tile_of(work, at, panel, panels, bias);
+    int64_t count = conv_divide_up(positions, most), size = positions / count,
+            larger = positions % count, runs = depth->inner * depth->middle * depth->outer,
+            floats = panels * work->part_blocks * work->taps * work->stage_width * PANEL;
     if (at->next != NULL) tile.next_piece = conv_divide_up(floats, count * runs);
     for (int64_t i = 0; i < count; i++) {
         int64_t now = size + (i < larger);
+        if (panels == 2 && i == count / 2 && at->next != NULL) tile.next = at->next + tile.pair;
         fns[now - 1](depth, &tile);
         tile.x_at += now, tile.y_at += now, tile.start_at += now;
         tile.next += tile.next_piece * runs;
     }
 }
 
-/* What this place reads after the weights of `panel` in its part of the depth. */
+/* What this place reads in its part of the depth before `panel`, or after all panels. */
 static const float *next_weights(const conv_work *work, const conv_part_at *at, int64_t panel) {
     if (!at->fetches) return NULL;
-    if (panel + 1 < at->place.panel_end) return weights_of(work, at, panel + 1, at->block);
+    if (panel < at->place.panel_end) return weights_of(work, at, panel, at->block);
     if (at->block + at->blocks < work->depth_blocks) {
         return weights_of(work, at, at->place.panel, at->block + at->blocks);
     }
     return NULL;
+}
+
+/* Two where two are whole enough. */
+static int64_t panels_at(const conv_work *work, const conv_part_at *at, int64_t panel) {
+    bool is_pair = work->unit == 2 && panel + 1 < at->place.panel_end &&
+                   work->view.out_channels - (panel + 1) * PANEL > BLOCK;
+    return is_pair ? 2 : 1;
 }
 
 static void run_place(const conv_work *work, conv_part_at *at, float *workspace) {
@@ -293,9 +346,11 @@ static void run_place(const conv_work *work, conv_part_at *at, float *workspace)
             aim(work, at);
         }
         conv_depth depth = depth_of(work, at);
-        for (int64_t panel = at->place.panel; panel < at->place.panel_end; panel++) {
-            at->next = next_weights(work, at, panel);
-            run_panel(work, at, &depth, panel);
+        for (int64_t panel = at->place.panel, panels; panel < at->place.panel_end;
+             panel += panels) {
+            panels = panels_at(work, at, panel);
+            at->next = next_weights(work, at, panel + panels);
+            run_panels(work, at, &depth, panel, panels);
         }
     }
 }

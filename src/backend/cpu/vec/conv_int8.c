@@ -36,7 +36,7 @@ static int8_work work_of(const rlx_kernel_args *args) {
     work.part_blocks =
         conv_divide_up(work.blocks, conv_divide_up(work.blocks, most > 1 ? most : 1));
 
-    work.cut = conv_cut_of(view, POSITIONS);
+    work.cut = conv_cut_of(view, POSITIONS, 1);
     return work;
 }
 

@@ -12,15 +12,20 @@ enum {
     BLOCK = VF < 8 ? 8 : VF,    /* channels of a block of an activation */
     PANEL = 2 * BLOCK,          /* output channels of a panel of weights */
     PANEL_VECTORS = PANEL / VF, /* 2, or 4 of NEON */
-    PIXELS = VF == 16 ? 12 : 6  /* with PANEL_VECTORS: 12 or 24 accumulators */
+    PIXELS = VF == 16 ? 12 : 6, /* with PANEL_VECTORS: 12 or 24 accumulators */
+    HAS_PAIRS = VF == 8,        /* two panels at once, for half the positions */
+    PAIR_VECTORS = 4,
+    PAIR_PIXELS = PIXELS / 2
 };
 
-/* The order of a depth: channel blocks, kernel rows, taps, and in each a run of inputs. */
+/* The order of a depth: `run` inputs side by side, `inner` times, and so on. A step leads from the
+ * end of what lies within to the next one; the last of them before a longer way is taken too. */
 typedef struct conv_depth {
-    int64_t blocks, block_stride;
-    int64_t rows, row_stride;
-    int64_t taps, tap_stride;
     int64_t run;
+    int64_t inner, inner_step;
+    int64_t middle, middle_step;
+    int64_t outer, outer_step;
+    bool fetches_inputs; /* runs are short and apart: those of the next tile are asked for */
 } conv_depth;
 
 /* Position p of a tile has its inputs at x + x_at[p], and so on. */
@@ -31,9 +36,10 @@ typedef struct conv_tile {
     const int64_t *x_at, *y_at, *start_at;
     int64_t y_block, start_block;
     const float *w;
+    int64_t pair;       /* from there to the second panel of a pair */
     const float *next;  /* weights that are wanted next, */
     int64_t next_piece; /* so many floats per run of the depth */
-    const float *bias;  /* PANEL values; NULL: none, or it is in already */
+    const float *bias;  /* of the panel or pair; NULL: none, or it is in already */
     bool is_bounded;    /* results lie between `low` and `high` */
     vf low, high;
     const rlx_activation *activation; /* of another kind; NULL: none, or more depth is to come */
@@ -48,7 +54,7 @@ typedef struct conv_tile {
 /* One step of the depth for pixel p. */
 #define CONV_STEP_PIXEL(p)                            \
     if (P > p) {                                      \
-        vf one = vf_set(x##p[i + k]);                 \
+        vf one = vf_set(x##p[at + k]);                \
         vf_add_product(&a##p, one, wide0);            \
         if (V > 1) vf_add_product(&b##p, one, wide1); \
         if (V > 2) vf_add_product(&c##p, one, wide2); \
@@ -65,13 +71,35 @@ typedef struct conv_tile {
         (void)wide1, (void)wide2, (void)wide3;                                          \
     } while (0);
 
+/* The same for two panels, w and pair: few positions, whose inputs are kept while the weights come
+ * one by one. */
+#define CONV_PAIR_VECTOR(sums, weights)                  \
+    do {                                                 \
+        vf wide = vf_load((weights) + k * PANEL);        \
+        vf_add_product(&sums##0, one0, wide);            \
+        if (P > 1) vf_add_product(&sums##1, one1, wide); \
+        if (P > 2) vf_add_product(&sums##2, one2, wide); \
+    } while (0)
+#define CONV_PAIR_STEP(step)                                    \
+    do {                                                        \
+        enum { k = step };                                      \
+        vf one0 = vf_set(x0[at + k]), one1 = one0, one2 = one0; \
+        if (P > 1) one1 = vf_set(x1[at + k]);                   \
+        if (P > 2) one2 = vf_set(x2[at + k]);                   \
+        CONV_PAIR_VECTOR(a, w);                                 \
+        CONV_PAIR_VECTOR(b, w + VF);                            \
+        CONV_PAIR_VECTOR(c, pair);                              \
+        CONV_PAIR_VECTOR(d, pair + VF);                         \
+        (void)one1, (void)one2;                                 \
+    } while (0);
+
 /* Where vector v of a panel is, from its first block on. */
 #define CONV_AT(v, block) ((v)*VF / BLOCK * (block) + (v)*VF % BLOCK)
 
 /* Activations that are not bounds. */
 static __attribute__((noinline)) void conv_activate(const conv_tile *tile, int pixels,
                                                     int vectors) {
-    vf values[PIXELS * PANEL_VECTORS];
+    vf values[PIXELS * PANEL_VECTORS]; /* as many as of a pair */
     for (int i = 0; i < pixels * vectors; i++)
         values[i] =
             vf_load(tile->y + tile->y_at[i / vectors] + CONV_AT(i % vectors, tile->y_block));
@@ -82,13 +110,13 @@ static __attribute__((noinline)) void conv_activate(const conv_tile *tile, int p
 }
 
 /* The bias is in; then come what was there before, and the bounds. */
-#define CONV_ADD_START(p)                                                 \
-    if (P > p) {                                                          \
-        const float *from = tile->start + tile->start_at[p];              \
-        a##p += vf_load(from);                                            \
-        if (V > 1) b##p += vf_load(from + CONV_AT(1, tile->start_block)); \
-        if (V > 2) c##p += vf_load(from + CONV_AT(2, tile->start_block)); \
-        if (V > 3) d##p += vf_load(from + CONV_AT(3, tile->start_block)); \
+#define CONV_ADD_START(p)                                           \
+    if (P > p) {                                                    \
+        const float *from = start + start_at[p];                    \
+        a##p += vf_load(from);                                      \
+        if (V > 1) b##p += vf_load(from + CONV_AT(1, start_block)); \
+        if (V > 2) c##p += vf_load(from + CONV_AT(2, start_block)); \
+        if (V > 3) d##p += vf_load(from + CONV_AT(3, start_block)); \
     }
 #define CONV_BOUND(p)                                      \
     if (P > p) {                                           \
@@ -97,19 +125,36 @@ static __attribute__((noinline)) void conv_activate(const conv_tile *tile, int p
         if (V > 2) c##p = vf_min(high, vf_max(low, c##p)); \
         if (V > 3) d##p = vf_min(high, vf_max(low, d##p)); \
     }
-#define CONV_STORE(p)                                              \
-    if (P > p) {                                                   \
-        float *to = tile->y + tile->y_at[p];                       \
-        vf_store(to, a##p);                                        \
-        if (V > 1) vf_store(to + CONV_AT(1, tile->y_block), b##p); \
-        if (V > 2) vf_store(to + CONV_AT(2, tile->y_block), c##p); \
-        if (V > 3) vf_store(to + CONV_AT(3, tile->y_block), d##p); \
+#define CONV_STORE(p)                                        \
+    if (P > p) {                                             \
+        float *to = y + y_at[p];                             \
+        vf_store(to, a##p);                                  \
+        if (V > 1) vf_store(to + CONV_AT(1, y_block), b##p); \
+        if (V > 2) vf_store(to + CONV_AT(2, y_block), c##p); \
+        if (V > 3) vf_store(to + CONV_AT(3, y_block), d##p); \
     }
 
-/* P positions x V vectors of channels; both constants, so that all of this is straight code. */
+/* Keeps the compiler from moving a pointer per position instead of the offset that they share. */
+#if defined(__x86_64__)
+#define CONV_ONE_OFFSET(offset) __asm__("" : "+r"(offset))
+#else
+#define CONV_ONE_OFFSET(offset) (void)0
+#endif
+
+/* P positions x V vectors of channels; all constants, so that this is straight code. What stands
+ * beside the multiply-adds is kept short: one offset moves all positions, and a processor that is
+ * shared with somebody else's thread has no idle slots to hide it in. IS_PAIR: two panels of a 1 x
+ * 1 kernel, whose depth is BLOCK inputs, `inner` times. */
 VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, const int P,
-                              const int V) {
-    const float *w = tile->w, *next = tile->next;
+                              const int V, const bool IS_PAIR) {
+    const float *w = tile->w, *pair = w + tile->pair, *next = tile->next;
+    const int64_t inner = depth->inner, inner_step = depth->inner_step;
+    enum { FEW = 4, MANY = 8 }; /* steps in one turn of the loop: many where a tile is usual */
+    const int64_t unroll = VF == 8 && V > 1 && P > 4 ? MANY : FEW;
+    const int64_t whole = depth->run / unroll, rest = depth->run % unroll;
+    const int64_t next_piece = tile->next_piece;
+    const bool fetches_inputs = depth->fetches_inputs;
+    int64_t at = 0;
     vf a0 = {0}, b0 = a0, c0 = a0, d0 = a0;
     if (tile->bias != NULL) {
         a0 = vf_load(tile->bias);
@@ -122,39 +167,51 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
        b10 = b0, b11 = b0, c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0, c7 = c0, c8 = c0,
        c9 = c0, c10 = c0, c11 = c0, d1 = d0, d2 = d0, d3 = d0, d4 = d0, d5 = d0, d6 = d0, d7 = d0,
        d8 = d0, d9 = d0, d10 = d0, d11 = d0;
-    int64_t runs = depth->blocks * depth->rows * depth->taps, tap = 0, row = 0;
-    int64_t row_step = depth->row_stride - depth->taps * depth->tap_stride;
-    int64_t block_step = depth->block_stride - depth->rows * depth->row_stride;
-    bool is_point = depth->rows == 1 && depth->taps == 1;
 #define CONV_AIM(p) const float *x##p = tile->x + tile->x_at[P > p ? p : 0];
-#define CONV_MOVE(p) \
-    if (P > p) x##p += step;
     EACH_PIXEL(CONV_AIM)
-    for (; runs > 0; runs--) {
-        int64_t i = 0, step = depth->tap_stride;
-        for (int64_t n = 0; n < tile->next_piece; n += 16)
-            __builtin_prefetch(next + n, 0, 2);
-        next += tile->next_piece;
-        if (is_point) { /* what the next tile needs is on its way */
-            __builtin_prefetch(x0 + P * BLOCK);
-            if (P > 2) __builtin_prefetch(x0 + P * BLOCK + 16);
-            if (P > 4) __builtin_prefetch(x0 + P * BLOCK + 32);
+    if (IS_PAIR) {
+        const float *ahead = tile->x + tile->x_at[P], *ahead_end = ahead + P * BLOCK - 1;
+        for (int64_t n = inner; n > 0; n--, at += inner_step) {
+            __builtin_prefetch(next, 0, 2);
+            next += next_piece;
+            __builtin_prefetch(ahead + at);
+            if (P > 1) __builtin_prefetch(ahead_end + at);
+            CONV_ONE_OFFSET(at);
+            CONV_ONE_OFFSET(pair);
+            CONV_PAIR_STEP(0) CONV_PAIR_STEP(1) CONV_PAIR_STEP(2) CONV_PAIR_STEP(3);
+            CONV_PAIR_STEP(4) CONV_PAIR_STEP(5) CONV_PAIR_STEP(6) CONV_PAIR_STEP(7);
+            at += BLOCK, w += BLOCK * PANEL, pair += BLOCK * PANEL;
         }
-        for (; i + 4 <= depth->run; i += 4) {
-            CONV_STEP(0) CONV_STEP(1) CONV_STEP(2) CONV_STEP(3);
-            w += 4 * PANEL;
-        }
-        for (; i < depth->run; i++) {
-            CONV_STEP(0);
-            w += PANEL;
-        }
-        if (++tap == depth->taps) {
-            tap = 0, step += row_step;
-            if (++row == depth->rows) row = 0, step += block_step;
-        }
-        EACH_PIXEL(CONV_MOVE)
     }
-    if (tile->start != NULL) {
+    for (int64_t outer = IS_PAIR ? 0 : depth->outer; outer > 0; outer--, at += depth->outer_step) {
+        for (int64_t middle = depth->middle; middle > 0; middle--, at += depth->middle_step) {
+            for (int64_t n = inner; n > 0; n--, at += inner_step) {
+                __builtin_prefetch(next, 0, 2);
+                for (int64_t line = 16; line < next_piece; line += 16)
+                    __builtin_prefetch(next + line, 0, 2);
+                next += next_piece;
+                if (fetches_inputs) {
+                    __builtin_prefetch(x0 + at + P * BLOCK);
+                    if (P > 2) __builtin_prefetch(x0 + at + P * BLOCK + 16);
+                    if (P > 4) __builtin_prefetch(x0 + at + P * BLOCK + 32);
+                }
+                for (int64_t i = whole; i > 0; i--, at += unroll, w += unroll * PANEL) {
+                    CONV_ONE_OFFSET(at);
+                    CONV_STEP(0) CONV_STEP(1) CONV_STEP(2) CONV_STEP(3);
+                    if (unroll == MANY) {
+                        CONV_STEP(4) CONV_STEP(5) CONV_STEP(6) CONV_STEP(7);
+                    }
+                }
+                for (int64_t i = rest; i > 0; i--, at++, w += PANEL)
+                    CONV_STEP(0);
+            }
+        }
+    }
+    float *const y = tile->y;
+    const float *const start = tile->start;
+    const int64_t *const y_at = tile->y_at, *const start_at = tile->start_at;
+    const int64_t y_block = tile->y_block, start_block = tile->start_block;
+    if (start != NULL) {
         EACH_PIXEL(CONV_ADD_START)
     }
     if (tile->is_bounded) {

@@ -105,6 +105,7 @@ static inline void conv_join_rows(conv_view *view) {
 /* How the outputs are cut into items: rectangles of positions, and panels of channels. */
 typedef struct conv_cut {
     int64_t panels, panel_items; /* per group */
+    int64_t panel_unit;          /* panels that stay together */
     int64_t row_items, column_items;
     int64_t rows, columns, item_panels; /* of the largest item */
     int64_t stage_rows, stage_columns;  /* inputs under its rectangle */
@@ -113,16 +114,17 @@ typedef struct conv_cut {
 enum { CONV_ITEMS = 16 }; /* channels are cut where there are fewer items than this */
 
 /* Rectangles of about `most` positions, at most a quarter more: whole rows, or parts of one. */
-static inline conv_cut conv_cut_of(const conv_view *view, int64_t most) {
+static inline conv_cut conv_cut_of(const conv_view *view, int64_t most, int64_t panel_unit) {
     int64_t height = view->h.out, width = view->w.out;
-    conv_cut cut = {.panels = conv_divide_up(view->out_channels, PANEL)};
+    conv_cut cut = {.panels = conv_divide_up(view->out_channels, PANEL), .panel_unit = panel_unit};
+    int64_t units = conv_divide_up(cut.panels, panel_unit);
     cut.row_items = conv_divide_up(height, most / width > 1 ? most / width : 1);
     cut.column_items = conv_divide_up(width, most + most / 4);
     int64_t others = view->batch * view->groups * cut.row_items * cut.column_items;
-    cut.panel_items = conv_least(cut.panels, conv_divide_up(CONV_ITEMS, others > 0 ? others : 1));
+    cut.panel_items = conv_least(units, conv_divide_up(CONV_ITEMS, others > 0 ? others : 1));
     cut.rows = conv_divide_up(height, cut.row_items);
     cut.columns = conv_divide_up(width, cut.column_items);
-    cut.item_panels = conv_divide_up(cut.panels, cut.panel_items);
+    cut.item_panels = conv_least(cut.panels, conv_divide_up(units, cut.panel_items) * panel_unit);
     cut.stage_rows = conv_reach(&view->h, cut.rows);
     cut.stage_columns = conv_reach(&view->w, cut.columns);
     return cut;
@@ -151,8 +153,10 @@ static inline conv_place conv_next_place(const conv_view *view, const conv_cut *
     conv_place at;
     int64_t size, index = *item / cut->panel_items, first = *item % cut->panel_items;
     int64_t count = conv_least(cut->panel_items - first, end - *item);
-    at.panel = conv_part(cut->panels, first, cut->panel_items, &size);
-    at.panel_end = conv_part(cut->panels, first + count - 1, cut->panel_items, &size) + size;
+    int64_t unit = cut->panel_unit, units = conv_divide_up(cut->panels, unit);
+    at.panel = conv_part(units, first, cut->panel_items, &size) * unit;
+    at.panel_end = conv_part(units, first + count - 1, cut->panel_items, &size) * unit;
+    at.panel_end = conv_least(cut->panels, at.panel_end + size * unit);
     at.column = conv_part(view->w.out, index % cut->column_items, cut->column_items, &at.columns);
     index /= cut->column_items;
     at.row = conv_part(view->h.out, index % cut->row_items, cut->row_items, &at.rows);
