@@ -5,8 +5,8 @@
  * axis, so views, concats in place and every kernel but those of conv and pools know nothing of it.
  * One walk in node order, body by body (what comes from outside a body is plain there): a node is
  * turned when its inputs are in blocks already, or, of a conv, when what it gains is more than the
- * conversions cost. Convs of one tap and depthwise ones are nearly as fast on planes: plain ones
- * stay plain unless a conv that needs blocks comes behind them. Whoever still wants the plain value
+ * conversions cost. Depthwise ones are nearly as fast on planes: they stay there unless a conv that
+ * needs blocks comes behind them. Whoever still wants the plain value
  * gets it from a conversion behind the node; those that nobody wants are removed at the end.
  * Inputs, outputs and states stay plain. */
 #include "compile/compile.h"
@@ -221,18 +221,14 @@ static bool is_conv_for_blocks(const blocker *self, const conv_facts *facts) {
            (facts->in % self->block == 0 && facts->out % (2 * self->block) == 0);
 }
 
-/* As fast on planes, where lanes are pixels: one tap or depthwise, of f32, on not too few pixels.
- */
+/* Nearly as fast on planes, where lanes are pixels: depthwise, of f32, on not too few pixels. */
 enum { LEAST_PIXELS = 32 };
 static bool is_conv_for_planes(const blocker *self, const conv_facts *facts) {
-    const rlx_shape *w = &type_of(self, facts->w)->shape, *y = &type_of(self, facts->y)->shape;
+    const rlx_shape *y = &type_of(self, facts->y)->shape;
     int64_t pixels = 1;
-    if (facts->is_quantised) return false;
-    for (uint32_t i = 2; i < w->rank; i++) {
-        if (w->dims[i] != 1 && !facts->is_depthwise) return false;
+    for (uint32_t i = 2; i < y->rank; i++)
         pixels *= y->dims[i];
-    }
-    return pixels >= LEAST_PIXELS;
+    return facts->is_depthwise && !facts->is_quantised && pixels >= LEAST_PIXELS;
 }
 
 static double bytes_of(const blocker *self, rlx_value_id value) {
@@ -250,8 +246,7 @@ static bool is_worth(const blocker *self, const conv_facts *facts) {
     double moved = 0, flops = bytes_of(self, facts->y) / 2, gain = facts->is_depthwise ? 30 : 9;
     if (facts->is_quantised || twin(self, facts->x) != RLX_NONE) return true;
     if (is_conv_for_planes(self, facts)) {
-        return self->is_wanted[facts->y] &&
-               (facts->is_first || bytes_of(self, facts->x) <= bytes_of(self, facts->y));
+        return self->is_wanted[facts->y] && bytes_of(self, facts->x) <= bytes_of(self, facts->y);
     }
     for (uint32_t i = 1; i < w->rank; i++)
         flops *= (double)w->dims[i];
