@@ -213,10 +213,12 @@ static bool has_known_conv(const blocker *self, const rlx_node *node, conv_facts
     return true;
 }
 
-/* Groups of whole blocks and panels, or of one channel; not far fewer outputs than a block has. */
+/* Groups of whole blocks and panels, or of one channel; far fewer outputs than a block has only
+ * where the inputs are in blocks already. */
 static bool is_conv_for_blocks(const blocker *self, const conv_facts *facts) {
     if (facts->is_depthwise) return facts->groups >= self->block;
-    if (2 * facts->out < self->block) return false;
+    if (2 * facts->out < self->block)
+        return facts->groups == 1 && !facts->is_quantised && twin(self, facts->x) != RLX_NONE;
     return facts->groups == 1 ||
            (facts->in % self->block == 0 && facts->out % (2 * self->block) == 0);
 }

@@ -177,7 +177,7 @@ bool rlx_layout_is_taken(rlx_op op, uint32_t input, rlx_layout layout) {
         return (input == 1 || input == 2) && is_rows;
     }
     if (op == RLX_OP_CONV) {
-        return input == 1 && layout >= RLX_LAYOUT_PANELS8X16 && layout <= RLX_LAYOUT_DEPTHWISE16;
+        return input == 1 && layout >= RLX_LAYOUT_CHANNELS8 && layout <= RLX_LAYOUT_DEPTHWISE16;
     }
     if (op == RLX_OP_CONV_QUANTISED) {
         return input == 1 && layout >= RLX_LAYOUT_DEPTHWISE8 && layout <= RLX_LAYOUT_TAPS32X2;

@@ -282,6 +282,64 @@ static void a_conv_that_hardly_computes_stays_plain(void **state) {
     rlx_graph_destroy(graph);
 }
 
+/* Plain and blocked results of a text agree, and `expected` of its convs are in blocks of 8. */
+static void check_text(const char *text, uint32_t expected) {
+    static float plain[OUTPUTS][LARGEST], blocked[OUTPUTS][LARGEST];
+    uint32_t convs;
+    memset(plain, 0, sizeof plain), memset(blocked, 0, sizeof blocked);
+    run(plan_of(text, 8, "block_channels"), plain);
+    rlx_plan *plan = plan_of(text, 8, NULL);
+    assert_int_equal(count_blocked(plan, &convs), expected);
+    run(plan, blocked);
+    for (int i = 0; i < OUTPUTS; i++) {
+        for (int k = 0; k < LARGEST; k++)
+            assert_true(fabsf(plain[i][k] - blocked[i][k]) <= 1e-3f * (1 + fabsf(plain[i][k])));
+    }
+}
+
+static void heads_of_few_channels_read_blocks_that_are_there(void **state) {
+    (void)state;
+    check_text("rlx 1\ninput x : f32[1, 3, 33, 35]\n"
+               "param w : f32[20, 3, 3, 3] = seeded(1, 0.3)\n"
+               "param v : f32[2, 20, 3, 3] = seeded(2, 0.3)\n"
+               "param b : f32[2] = seeded(3, 0.3)\n"
+               "c = conv(x, w) strides=[4, 4] activation=relu\n"
+               "d = conv(c, v, b) pads=[1, 1, 1, 1] activation=sigmoid\n"
+               "g = reduce_mean(d) axes=[2, 3]\noutput c\noutput d\noutput g\n",
+               2);
+}
+
+/* Groups of 17 channels fill no blocks; the depthwise conv behind their shuffle stays with them. */
+static void depthwise_convs_between_planes_stay_plain(void **state) {
+    (void)state;
+    check_text("rlx 1\ninput x : f32[1, 3, 33, 35]\n"
+               "param w : f32[34, 3, 3, 3] = seeded(1, 0.3)\n"
+               "param v : f32[34, 17, 1, 1] = seeded(2, 0.3)\n"
+               "param k : f32[34, 1, 3, 3] = seeded(3, 0.3)\n"
+               "c = conv(x, w) strides=[4, 4] activation=relu\n"
+               "d = conv(c, v) groups=2 activation=relu\n"
+               "e = reshape(d) shape=[1, 2, 17, 8, 9]\nf = transpose(e) perm=[0, 2, 1, 3, 4]\n"
+               "h = reshape(f) shape=[1, 34, 8, 9]\ni = conv(h, k) pads=[1, 1, 1, 1] groups=34\n"
+               "j = conv(i, v, _, c) groups=2\n"
+               "g = reduce_mean(j) axes=[2, 3]\ny = slice(i) axes=[1] starts=[0] ends=[24]\n"
+               "z = slice(j) axes=[1] starts=[0] ends=[24]\noutput y\noutput z\noutput g\n",
+               1);
+}
+
+static void pools_of_16_bits_stay_in_blocks(void **state) {
+    (void)state;
+    check_text("rlx 1\ninput x : f32[1, 3, 33, 35]\n"
+               "param w : f32[16, 3, 3, 3] = seeded(1, 0.3)\n"
+               "param v : f32[24, 16, 3, 3] = seeded(2, 0.1)\n"
+               "c = conv(x, w) strides=[2, 2] activation=relu\nh = cast(c) to=f16\n"
+               "p = max_pool(h) kernel=[3, 3] strides=[2, 2] pads=[1, 1, 1, 1]\n"
+               "q = average_pool(p) kernel=[3, 3] pads=[1, 1, 1, 1]\n"
+               "f = cast(q) to=f32\nd = conv(f, v) pads=[1, 1, 1, 1]\n"
+               "g = reduce_mean(d) axes=[2, 3]\nr = cast(p) to=f32\n"
+               "output d\noutput g\noutput r\n",
+               2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_plain_channels),
@@ -293,6 +351,9 @@ int main(void) {
         cmocka_unit_test(convs_of_16_bits_are_computed_in_32),
         cmocka_unit_test(largest_bytes_stay_in_blocks),
         cmocka_unit_test(a_conv_that_hardly_computes_stays_plain),
+        cmocka_unit_test(heads_of_few_channels_read_blocks_that_are_there),
+        cmocka_unit_test(depthwise_convs_between_planes_stay_plain),
+        cmocka_unit_test(pools_of_16_bits_stay_in_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

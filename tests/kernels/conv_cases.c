@@ -75,6 +75,8 @@ static int64_t window(int64_t in, int64_t kernel, int64_t stride, int64_t dilati
 static const char *layout_of(const conv_case *c) {
     bool is_small = c->block == 8;
     if (c->groups > 1 && c->in == 1) return is_small ? "depthwise8" : "depthwise16";
+    if (c->groups == 1 && 2 * c->out < c->block && c->in >= c->block)
+        return is_small ? "channels8" : "channels16";
     if (c->groups == 1 && c->in < c->block) return is_small ? "taps16" : "taps32";
     return is_small ? "panels8x16" : "panels16x32";
 }
@@ -108,6 +110,7 @@ static void write_case(const conv_case *given, uint32_t index, char *text, uint3
 
 static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
     conv_case c = pick_case(index);
+    if (index % 4 == 3 && c.groups == 1) c.out = kernel_pick(index, 4, 1, c.block / 2 - 1);
     write_case(&c, index, text, bytes);
 }
 

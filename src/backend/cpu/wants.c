@@ -10,8 +10,8 @@ typedef struct wants_row {
                   rlx_layout *in_layouts);
 } wants_row;
 
-/* Panels for channels in blocks; a first layer has few channels, a depthwise conv one per output.
- */
+/* Panels for channels in blocks; a first layer has few channels, a depthwise conv one per output,
+ * and a conv to few channels has its lanes along the inputs. */
 static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query,
                        rlx_layout *in_layouts) {
     const rlx_conv_attrs *attrs = query->attrs;
@@ -21,6 +21,9 @@ static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query
     if (block != 8 && block != 16) return;
     if (groups > 1 && groups == w->dims[0] && w->dims[1] == 1) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_DEPTHWISE8 : RLX_LAYOUT_DEPTHWISE16;
+    } else if (groups == 1 && 2 * w->dims[0] < block && query->op == RLX_OP_CONV &&
+               query->in[0].rank > w->rank) {
+        in_layouts[1] = block == 8 ? RLX_LAYOUT_CHANNELS8 : RLX_LAYOUT_CHANNELS16;
     } else if (groups == 1 && w->dims[1] < block) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
     } else if (groups == 1 || (w->dims[1] % block == 0 && w->dims[0] / groups % (2 * block) == 0)) {
