@@ -18,7 +18,7 @@
  * row to the next that are many. */
 enum { PART_ITEMS = 64, PART_TILES = 2, LINE_FLOATS = LINE / (int)sizeof(float), APART = 512 };
 
-static void write_rows(const block *self) {
+VEC_OUTLINE void write_rows(const block *self) {
     const rlx_tensor *y = self->at->y;
     int64_t width = self->tiles->padded_width;
     bool lies = y->dtype == RLX_DTYPE_F32 && y->strides[3] == 1 && width == self->at->width;

@@ -16,6 +16,9 @@ enum { BLOCK_ROWS = 96, TILE_KEYS = 96, EXP_GROUP = 4, LINE = 64 };
 
 /* Kept apart, so that registers are shared out for one product at a time. */
 #define VEC_OUTLINE static __attribute__((noinline))
+/* What runs for odd numbers only: small rather than fast. Callers count as seldom where they always
+ * come here. */
+#define VEC_SELDOM static __attribute__((noinline, cold))
 
 /* How the rows of v lie. */
 typedef enum value_kind { VALUES_F32, VALUES_F16, VALUES_BF16 } value_kind;

@@ -24,7 +24,7 @@ typedef struct block {
 
 /* Scaled queries in groups of 8 rows, or of 4 where there are no more, vectors along the depth of
  * all rows of a group side by side. */
-static void pack_along(block *self) {
+VEC_OUTLINE void pack_along(block *self) {
     const rlx_attention *at = self->at;
     int64_t stride = at->q->strides[3];
     bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1;
@@ -47,7 +47,7 @@ static void pack_along(block *self) {
 }
 
 /* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
-static void pack_queries(block *self) {
+VEC_OUTLINE void pack_queries(block *self) {
     const rlx_attention *at = self->at;
     int64_t panel = self->tiles->panel;
     float part[TILE_KEYS];
@@ -59,18 +59,21 @@ static void pack_queries(block *self) {
         float *to = self->queries + r / panel * panel * at->depth + r % panel;
         for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
             int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
+            memset(part, 0, sizeof part);
             if (r < self->row_count) {
                 vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
             }
-            for (int64_t i = 0; i < count; i++)
-                to[(d + i) * panel] = r < self->row_count ? part[i] * (float)at->scale : 0;
+            VEC_ROLLED for (int64_t i = 0; i < count; i++) {
+                to[(d + i) * panel] = part[i] * (float)at->scale;
+                __asm__ volatile(""); /* one by one: a vector would be taken apart, in 10 KB */
+            }
         }
     }
 }
 
 /* Rows [first, first + count) of k or v as f32, side by side, `padded` apart. */
-static void decode_rows(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t count,
-                        int64_t padded, float *out) {
+VEC_OUTLINE void decode_rows(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t count,
+                             int64_t padded, float *out) {
     int64_t length = tensor->dims[3];
     bool is_half = tensor->strides[3] == 1 &&
                    (tensor->dtype == RLX_DTYPE_F16 || tensor->dtype == RLX_DTYPE_BF16);
@@ -109,8 +112,8 @@ static const float *tile_of(const rlx_tensor *tensor, bool in_place, int64_t bas
 }
 
 /* The additive mask of `count` keys from `first` on. */
-static void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
-                     int64_t count) {
+VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
+                          int64_t count) {
     const rlx_attention *at = self->at;
     int64_t panel = self->tiles->panel, stride = at->mask_strides[3];
     bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel > 1;
@@ -131,7 +134,7 @@ static void add_mask(const block *self, int64_t first_row, int64_t row_count, in
 }
 
 /* s -> cap tanh(s / cap), as 1 - 2 / (e^(2 s / cap) + 1). */
-static void cap_scores(const block *self, int64_t count) {
+VEC_OUTLINE void cap_scores(const block *self, int64_t count) {
     float cap = (float)self->at->softcap, twice = 2 / cap;
     for (int64_t i = 0; i < count * self->tiles->panel; i += VF) {
         vf e = vf_exp(vf_load(self->scores + i) * twice);
@@ -140,7 +143,7 @@ static void cap_scores(const block *self, int64_t count) {
 }
 
 /* Keys that a row may not see get minus infinity. */
-static void hide_keys(const block *self, int64_t first_row, int64_t first, int64_t count) {
+VEC_OUTLINE void hide_keys(const block *self, int64_t first_row, int64_t first, int64_t count) {
     int64_t panel = self->tiles->panel;
     for (int64_t i = 0; i < panel; i += VF) {
         union {
@@ -223,7 +226,7 @@ static bool weigh(const block *self, int64_t first_row, int64_t count) {
     return !vi_all(is_same);
 }
 
-static void rescale(const block *self, int64_t first_row, int64_t row_count) {
+VEC_OUTLINE void rescale(const block *self, int64_t first_row, int64_t row_count) {
     int64_t width = self->tiles->padded_width;
     for (int64_t r = 0; r < row_count; r++) {
         float *sums = self->sums + (first_row + r) * width, factor = self->factor[r];
@@ -273,7 +276,7 @@ static void make_few_scores(const block *self, const tile *now, int64_t seen) {
 
 /* Asks for rows of k or v from `first` on: one every `turns` turns of a loop, and of it at most as
  * many lines; 0: whole rows, by ask_row. */
-static ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t turns) {
+VEC_OUTLINE ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t turns) {
     int64_t size = rlx_dtype_block_bytes(tensor->dtype), row = tensor->dims[3] * size;
     int64_t lines = row > LINE ? rlx_ref_divide_up(row, LINE) : 1;
     int64_t asked = turns == 0 ? lines : rlx_ref_least(lines, turns), every = turns / asked;
@@ -336,7 +339,7 @@ VEC_INLINE vf tile_value(const block *self, const tile *now, int64_t t, int64_t 
 }
 
 /* Infinities and NaN times 0 are not 0. */
-static bool has_only_numbers(const block *self, const tile *now) {
+VEC_SELDOM bool has_only_numbers(const block *self, const tile *now) {
     vf sum = {0};
     for (int64_t t = 0; t < now->count; t++) {
         for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
@@ -346,8 +349,8 @@ static bool has_only_numbers(const block *self, const tile *now) {
 }
 
 /* Values that are no numbers must not reach rows that do not see them: weights of 0 are skipped. */
-static void add_seen_values(const block *self, const tile *now, int64_t r, int64_t row_count,
-                            int64_t seen) {
+VEC_SELDOM void add_seen_values(const block *self, const tile *now, int64_t r, int64_t row_count,
+                                int64_t seen) {
     int64_t width = self->tiles->padded_width;
     for (int64_t row = 0; row < row_count; row++) {
         float *sums = self->sums + (r + row) * width;
