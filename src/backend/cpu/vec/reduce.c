@@ -165,7 +165,8 @@ VEC_INLINE float nothing(rlx_op op) {
 /* VF elements, or fewer and nothing behind them. */
 VEC_INLINE const float *padded(rlx_op op, const float *x, int64_t left, float *room) {
     if (left >= VF) return x;
-    vf_store(room, vec_lanes_or(vf_load_n(x, left), left, nothing(op)));
+    vf some = vf_load_n(x, left);
+    vf_store(room, nothing(op) == 0 ? some : vec_lanes_or(some, left, nothing(op)));
     return room;
 }
 
