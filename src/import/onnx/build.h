@@ -70,6 +70,7 @@ typedef struct ox {
     uint32_t symbol_count;
     rlx_text problems; /* one line per unsupported node */
     uint32_t problem_count;
+    struct ox_cut_places *cuts; /* what run-time slices have counted so far (extent.c) */
     uint32_t depth;
     bool is_placed;   /* the failure says in which node */
     uint32_t base;    /* where the names of the innermost body begin */
@@ -132,6 +133,7 @@ int64_t ox_plus(ox *o, int64_t a, int64_t b);
 /* The numbers of a value that decides shapes. What is computed from model inputs asks for those
  * inputs' values and makes the build begin again; what only a run knows is unsupported. */
 bool ox_need(ox *o, rlx_value_id value);
+bool ox_is_run_time(ox *o, rlx_value_id value); /* no input's value would make it known */
 bool ox_need_ints(ox *o, rlx_value_id value, rlx_ints *out_ints);
 bool ox_need_list(ox *o, rlx_value_id value, int64_t **out_items, uint32_t *out_count);
 bool ox_need_doubles(ox *o, rlx_value_id value, double **out_items, uint32_t *out_count);

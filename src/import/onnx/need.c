@@ -9,9 +9,10 @@
 
 enum { MOST_BOUND_BYTES = 64 * 1024, MOST_INDEX_BYTES = 1 << 20 };
 
-/* Marks the inputs that `value` is computed from. False: it hangs on something that only a run
- * knows. */
-static bool mark_inputs(ox *o, rlx_value_id value, bool is_direct, bool *is_seen, uint32_t depth) {
+/* Marks the inputs that `value` is computed from (`marks` false: only looks). False: it hangs on
+ * something that only a run knows. */
+static bool mark_inputs(ox *o, rlx_value_id value, bool marks, bool is_direct, bool *is_seen,
+                        uint32_t depth) {
     const rlx_graph *graph = o->graph;
     if (value == RLX_NONE || is_seen[value]) return true;
     is_seen[value] = true;
@@ -32,6 +33,7 @@ static bool mark_inputs(ox *o, rlx_value_id value, bool is_direct, bool *is_seen
                 !is_direct && rlx_dtype_is_float(info->type.dtype) &&
                 (rlx_shape_elements(&info->type.shape, &elements) != RLX_OK || elements > 1);
             if (!is_small || is_data) return false;
+            if (!marks) return true;
             if (!o->has_value[i]) {
                 ox_fail(o, RLX_FAIL(RLX_INVALID_ARGUMENT,
                                     "input '%s' decides shapes: its value must be given when the "
@@ -49,7 +51,7 @@ static bool mark_inputs(ox *o, rlx_value_id value, bool is_direct, bool *is_seen
     const rlx_node *node = &graph->nodes.items[info->producer];
     if (node->blocks[0] != RLX_NONE) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        if (!mark_inputs(o, node->inputs[i], false, is_seen, depth + 1)) return false;
+        if (!mark_inputs(o, node->inputs[i], marks, false, is_seen, depth + 1)) return false;
     }
     return true;
 }
@@ -84,6 +86,12 @@ void ox_see_indices(ox *o, rlx_value_id value) {
     if (bytes != 0 && bytes <= MOST_INDEX_BYTES && !ox_is_float(o, value)) read_weight(o, value);
 }
 
+bool ox_is_run_time(ox *o, rlx_value_id value) {
+    if (!ox_ok(o) || value == RLX_NONE || ox_is_constant(o, value)) return false;
+    bool *is_seen = ox_memory(o, o->graph->values.count, sizeof *is_seen);
+    return ox_ok(o) && !mark_inputs(o, value, false, true, is_seen, 0);
+}
+
 bool ox_need(ox *o, rlx_value_id value) {
     bool *is_seen = NULL;
     if (!ox_ok(o) || value == RLX_NONE) return false;
@@ -97,7 +105,7 @@ bool ox_need(ox *o, rlx_value_id value) {
     is_seen = ox_memory(o, o->graph->values.count, sizeof *is_seen);
     if (!ox_ok(o)) return false;
     bool was_restart = o->wants_restart;
-    bool follows = mark_inputs(o, value, true, is_seen, 0);
+    bool follows = mark_inputs(o, value, true, true, is_seen, 0);
     if (ox_ok(o) && (!follows || o->wants_restart == was_restart)) {
         ox_unsupported(o, "'%s' decides a shape and is known only at run time",
                        o->graph->values.items[value].name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that make tensors from numbers and shapes, and those that pick by data. */
+#include "import/onnx/extent.h"
 #include "import/onnx/ops.h"
 #include "ir/dtype.h"
 
@@ -33,7 +34,7 @@ void rlx_ox_constant(ox *o) {
 
 void rlx_ox_constant_of_shape(ox *o) {
     const rlx_onnx_attr *attr = ox_attr(o, "value");
-    rlx_ints shape = {0};
+    ox_sizes shape;
     rlx_value_id value;
     if (attr != NULL && attr->tensor != NULL) {
         if (attr->tensor->is_string) ox_unsupported(o, "a tensor of strings");
@@ -42,8 +43,8 @@ void rlx_ox_constant_of_shape(ox *o) {
     } else {
         value = ox_scalar(o, RLX_DTYPE_F32, 0);
     }
-    if (!ox_need_ints(o, ox_in(o, 0), &shape)) return;
-    ox_give(o, 0, ox_expand(o, value, shape.items, shape.count));
+    if (!ox_need_sizes(o, ox_in(o, 0), &shape)) return;
+    ox_give(o, 0, ox_spread(o, value, &shape));
 }
 
 /* Element (i, j) is 1 where j - i is `k`. */
@@ -82,7 +83,14 @@ void rlx_ox_trilu(ox *o) {
 
 /* The number of elements must be known; the elements are computed where they are needed. */
 void rlx_ox_range(ox *o) {
-    rlx_value_id start = ox_in(o, 0), limit = ox_in(o, 1), delta = ox_in(o, 2);
+    rlx_value_id start = ox_in(o, 0), limit = ox_in(o, 1), delta = ox_in(o, 2), extent = RLX_NONE;
+    int64_t bound;
+    if (ox_ok(o) && ox_is_constant(o, start) && ox_is_constant(o, delta) &&
+        ox_size_at(o, limit, 0, &bound, &extent) && extent != RLX_NONE &&
+        ox_need_double(o, start) == 0 && ox_need_double(o, delta) == 1) {
+        ox_give(o, 0, ox_cast(o, ox_places(o, extent), ox_dtype(o, start)));
+        return;
+    }
     ox_need(o, start);
     ox_need(o, limit);
     ox_need(o, delta);

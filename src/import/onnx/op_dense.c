@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products, convolutions and pools. */
+#include "import/onnx/extent.h"
 #include "import/onnx/ops.h"
 
 #include <string.h>
@@ -83,11 +84,21 @@ void ox_conv_attrs(ox *o, rlx_value_id w, rlx_conv_attrs *attrs) {
     }
 }
 
+/* As many images as only a run knows are convolved as if there were as many as there can be. */
+static void give_images(ox *o, rlx_op op, const rlx_conv_attrs *attrs, rlx_value_id *inputs) {
+    if (!ox_ok(o)) return;
+    rlx_type type = ox_type(o, inputs[0]);
+    rlx_value_id extent = type.shape.rank == 0 ? RLX_NONE : type.extents[0];
+    if (extent != RLX_NONE) inputs[0] = ox_to_bound(o, inputs[0], 0);
+    rlx_value_id y = ox_node(o, op, attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3);
+    ox_give(o, 0, ox_from_bound(o, y, 0, extent));
+}
+
 void rlx_ox_conv(ox *o) {
     rlx_conv_attrs attrs = {0};
-    const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1), ox_maybe(o, 2)};
+    rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1), ox_maybe(o, 2)};
     ox_conv_attrs(o, inputs[1], &attrs);
-    ox_give(o, 0, ox_node(o, RLX_OP_CONV, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
+    give_images(o, RLX_OP_CONV, &attrs, inputs);
 }
 
 static int64_t item_or(const rlx_ints *list, uint32_t index, int64_t otherwise) {
@@ -122,7 +133,7 @@ static void pads_from_shape(ox *o, const rlx_value_id *inputs, const rlx_ints *s
 void rlx_ox_conv_transpose(ox *o) {
     rlx_conv_attrs attrs = {0};
     rlx_ints shape = {0};
-    const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1), ox_maybe(o, 2)};
+    rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1), ox_maybe(o, 2)};
     ox_conv_attrs(o, inputs[1], &attrs);
     ox_ints(o, "output_padding", &attrs.output_padding);
     bool has_shape = ox_ints(o, "output_shape", &shape);
@@ -132,7 +143,7 @@ void rlx_ox_conv_transpose(ox *o) {
     if (!ox_ok(o)) return;
     if (has_shape) pads_from_shape(o, inputs, &shape, &attrs);
     if (!ox_ok(o)) return;
-    ox_give(o, 0, ox_node(o, RLX_OP_CONV_TRANSPOSE, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
+    give_images(o, RLX_OP_CONV_TRANSPOSE, &attrs, inputs);
 }
 
 void ox_pool_attrs(ox *o, rlx_pool_attrs *attrs) {

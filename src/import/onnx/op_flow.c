@@ -46,6 +46,7 @@ static void rewind_to(ox *o, const mark *from) {
     o->status = RLX_OK;
     o->is_placed = from->is_placed;
     graph->current = from->current;
+    o->cuts = NULL;
     while (graph->blocks.count > from->blocks) {
         rlx_block *last = &graph->blocks.items[--graph->blocks.count];
         rlx_vec_free(graph->allocator, &last->nodes);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions, sorts and softmaxes. */
+#include "import/onnx/extent.h"
 #include "import/onnx/ops.h"
+
+#include <math.h>
 
 /* Axes are an attribute first and an input later. */
 void rlx_ox_reduce(ox *o) {
@@ -29,11 +32,36 @@ void rlx_ox_arg(ox *o) {
     ox_give(o, 0, ox_node(o, o->op, &attrs, &x, 1));
 }
 
+/* Of so many as only a run knows, or so many of them: all that there can be are sorted, what is not
+ * there last, and cut to their number. */
+static void top_k_at_run_time(ox *o, rlx_top_k_attrs attrs, rlx_value_id x, rlx_value_id k) {
+    rlx_value_id out[2];
+    uint32_t axis = ox_axis(o, attrs.axis, ox_rank(o, x));
+    if (ox_ok(o) && !ox_is_float(o, x)) ox_unsupported(o, "integers of a run-time size");
+    if (!ox_ok(o)) return;
+    bool is_number = ox_is_constant(o, k);
+    x = ox_to_bound_with(o, x, axis, attrs.smallest ? INFINITY : -INFINITY);
+    attrs.k = is_number ? ox_need_int(o, k) : ox_ok(o) ? ox_dim(o, x, axis) : 0;
+    ox_nodes(o, RLX_OP_TOP_K, &attrs, &x, 1, out, 2);
+    for (uint32_t i = 0; i < 2 && ox_ok(o); i++) {
+        if (!is_number) out[i] = ox_cut(o, out[i], axis, ox_scalar(o, RLX_DTYPE_I64, 0), k, 1);
+        ox_give(o, i, out[i]);
+    }
+}
+
 void rlx_ox_top_k(ox *o) {
     rlx_top_k_attrs attrs = {.axis = ox_int(o, "axis", -1),
                              .smallest = ox_int(o, "largest", 1) == 0,
                              .unsorted = ox_int(o, "sorted", 1) == 0};
     rlx_value_id x = ox_in(o, 0), out[2];
+    if (ox_ok(o) && o->since >= 10) {
+        rlx_value_id k = ox_in(o, 1);
+        uint32_t axis = ox_axis(o, attrs.axis, ox_rank(o, x));
+        if (ox_ok(o) && (ox_is_run_time(o, k) || ox_type(o, x).extents[axis] != RLX_NONE)) {
+            top_k_at_run_time(o, attrs, x, k);
+            return;
+        }
+    }
     attrs.k = o->since < 10 ? ox_int(o, "k", 0) : ox_need_int(o, ox_in(o, 1));
     ox_nodes(o, RLX_OP_TOP_K, &attrs, &x, 1, out, 2);
     ox_give(o, 0, out[0]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes and movement: reshapes, slices, pads, gathers, scatters. */
+#include "import/onnx/extent.h"
 #include "import/onnx/ops.h"
 
 #include <string.h>
@@ -69,14 +70,28 @@ static rlx_value_id empty_of(ox *o, rlx_value_id x, const rlx_ints *shape) {
     return ox_expand(o, zero, shape->items, shape->count);
 }
 
+/* A run-time size is that of the input where the input has it at the same place (0), or what is
+ * left (-1). */
+static void resolve_extents(ox *o, rlx_value_id x, ox_sizes *sizes) {
+    rlx_type type = ox_type(o, x);
+    for (uint32_t i = 0; i < sizes->dims.count && ox_ok(o); i++) {
+        if (sizes->extents[i] == RLX_NONE) continue;
+        bool is_there = i < type.shape.rank && type.extents[i] == sizes->extents[i];
+        sizes->dims.items[i] = is_there ? 0 : -1;
+    }
+}
+
 void rlx_ox_reshape(ox *o) {
     rlx_reshape_attrs attrs = {0};
+    ox_sizes sizes = {0};
     rlx_value_id x = ox_in(o, 0);
     if (o->since < 5) {
-        ox_ints(o, "shape", &attrs.shape);
-    } else if (!ox_need_ints(o, ox_in(o, 1), &attrs.shape)) {
+        ox_ints(o, "shape", &sizes.dims);
+    } else if (!ox_need_sizes(o, ox_in(o, 1), &sizes)) {
         return;
     }
+    if (sizes.has_extent) resolve_extents(o, x, &sizes);
+    attrs.shape = sizes.dims;
     if (attrs.shape.count > RLX_MAX_RANK)
         ox_unsupported(o, "a shape of %u dims; at most %d", attrs.shape.count, RLX_MAX_RANK);
     bool has_zero = false;
@@ -126,10 +141,9 @@ void rlx_ox_transpose(ox *o) {
 }
 
 void rlx_ox_expand(ox *o) {
-    rlx_reshape_attrs attrs = {{0}};
+    ox_sizes sizes;
     rlx_value_id x = ox_in(o, 0);
-    ox_need_ints(o, ox_in(o, 1), &attrs.shape);
-    ox_give(o, 0, ox_node(o, RLX_OP_EXPAND, &attrs, &x, 1));
+    if (ox_need_sizes(o, ox_in(o, 1), &sizes)) ox_give(o, 0, ox_spread(o, x, &sizes));
 }
 
 void rlx_ox_tile(ox *o) {
@@ -152,6 +166,14 @@ void rlx_ox_concat(ox *o) {
     for (uint32_t i = 0; i < o->in_count && ox_ok(o); i++)
         parts[i] = ox_in(o, i);
     const rlx_axis_attrs attrs = {ox_int(o, "axis", 1)};
+    if (!ox_ok(o)) return;
+    uint32_t axis = o->in_count == 0 ? 0 : ox_axis(o, attrs.axis, ox_rank(o, parts[0]));
+    for (uint32_t i = 0; i < o->in_count && o->in_count > 1 && ox_ok(o); i++) {
+        if (ox_rank(o, parts[i]) <= axis || ox_type(o, parts[i]).extents[axis] == RLX_NONE)
+            continue;
+        ox_give(o, 0, ox_join(o, parts, o->in_count, axis));
+        return;
+    }
     if (ox_ok(o)) ox_give(o, 0, ox_node(o, RLX_OP_CONCAT, &attrs, parts, o->in_count));
 }
 
@@ -190,9 +212,60 @@ void rlx_ox_split(ox *o) {
         ox_give(o, i, out[i]);
 }
 
+/* One limit of a slice: a number is brought to where no sum of it overflows. */
+static rlx_value_id slice_limit(ox *o, rlx_value_id list, uint32_t index) {
+    const int64_t far = (int64_t)1 << 40;
+    rlx_value_id at = ox_slice(o, list, 0, index, (int64_t)index + 1, 1);
+    if (!ox_ok(o) || !ox_is_constant(o, at)) return at;
+    int64_t number = ox_need_int(o, at);
+    number = number > far ? far : number < -far ? -far : number;
+    return ox_scalar(o, RLX_DTYPE_I64, (double)number);
+}
+
+/* A slice whose limits, or the size of an axis that it cuts, only a run knows: axis by axis. */
+static void slice_at_run_time(ox *o, rlx_value_id x) {
+    rlx_value_id starts = ox_in(o, 1), ends = ox_in(o, 2);
+    uint32_t count = ox_ok(o) ? (uint32_t)ox_elements(o, starts) : 0, rank = ox_rank(o, x);
+    rlx_ints axes = {0}, steps = {0};
+    if (ox_has(o, 3)) ox_need_ints(o, ox_in(o, 3), &axes);
+    if (ox_has(o, 4)) ox_need_ints(o, ox_in(o, 4), &steps);
+    if (ox_ok(o) &&
+        (count > RLX_MAX_RANK || ox_elements(o, ends) != count ||
+         (axes.count != 0 && axes.count != count) || (steps.count != 0 && steps.count != count)))
+        ox_invalid(o, "%u starts, but not as many ends, axes and steps", count);
+    for (uint32_t i = 0; i < count && ox_ok(o); i++) {
+        uint32_t axis = ox_axis(o, axes.count == 0 ? i : axes.items[i], rank);
+        rlx_value_id start = slice_limit(o, starts, i), end = slice_limit(o, ends, i);
+        int64_t step = steps.count == 0 ? 1 : steps.items[i];
+        if (!ox_ok(o)) return;
+        bool is_fixed = ox_is_constant(o, start) && ox_is_constant(o, end);
+        int64_t first = is_fixed ? ox_need_int(o, start) : 0;
+        int64_t last = is_fixed ? ox_need_int(o, end) : 0;
+        if (is_fixed && (ox_type(o, x).extents[axis] == RLX_NONE ||
+                         (first == 0 && last >= ox_dim(o, x, axis)))) {
+            x = ox_slice(o, x, axis, first, last, step);
+        } else {
+            x = ox_cut(o, x, axis, start, end, step);
+        }
+    }
+    ox_give(o, 0, x);
+}
+
+static bool is_sliced_at_run_time(ox *o, rlx_value_id x) {
+    rlx_value_id starts = ox_in(o, 1), ends = ox_in(o, 2);
+    return ox_ok(o) &&
+           (ox_has_extent(o, x) || ox_is_run_time(o, starts) || ox_is_run_time(o, ends)) &&
+           ox_rank(o, starts) == 1 && ox_rank(o, ends) == 1 && !ox_has_extent(o, starts) &&
+           !ox_has_extent(o, ends);
+}
+
 void rlx_ox_slice(ox *o) {
     rlx_slice_attrs attrs = {0};
     rlx_value_id x = ox_in(o, 0);
+    if (o->since >= 10 && is_sliced_at_run_time(o, x)) {
+        slice_at_run_time(o, x);
+        return;
+    }
     if (o->since < 10) {
         ox_ints(o, "starts", &attrs.starts);
         ox_ints(o, "ends", &attrs.ends);

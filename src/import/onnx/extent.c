@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes that only a run knows, where an op wants numbers: shapes that are put together from them,
+ * and axes that have them where the graph's op wants a planned size. What is planned is the bound;
+ * values go to their bound and back by places that are counted at run time. */
+#include "import/onnx/extent.h"
+#include "ir/dtype.h"
+#include "ir/infer.h"
+
+#include <string.h>
+
+enum { MOST_STEPS = 64 }; /* from a shape back to the sizes that it is made of */
+
+/* A value that has `extent` as its only run-time size, in the same block; RLX_NONE: none has. */
+static rlx_value_id find_witness(const ox *o, rlx_value_id extent, uint32_t *out_axis) {
+    const rlx_value *values = o->graph->values.items;
+    for (uint32_t i = 0; i < o->graph->values.count; i++) {
+        const rlx_type *type = &values[i].type;
+        uint32_t count = 0, axis = 0, empty = 0;
+        if (values[i].block != values[extent].block) continue;
+        for (uint32_t k = 0; k < type->shape.rank; k++) {
+            empty += type->shape.dims[k] <= 0;
+            if (type->extents[k] == RLX_NONE) continue;
+            count++;
+            if (type->extents[k] == extent) axis = k + 1;
+        }
+        if (count != 1 || axis == 0 || empty != 0) continue;
+        *out_axis = axis - 1;
+        return i;
+    }
+    return RLX_NONE;
+}
+
+static const rlx_node *producer_of(const ox *o, rlx_value_id value) {
+    rlx_node_id producer = o->graph->values.items[value].producer;
+    return producer == RLX_NONE ? NULL : &o->graph->nodes.items[producer];
+}
+
+/* One element of a value that is followed back to a constant or a run-time size. */
+typedef struct element {
+    rlx_value_id value;
+    int64_t index;
+} element;
+
+/* Through ops that keep the order of elements, or pick by constants. False: no further. */
+static bool step_back(ox *o, element *at) {
+    const rlx_node *node = producer_of(o, at->value);
+    if (node == NULL) return false;
+    const rlx_type *from = &o->graph->values.items[node->inputs[0]].type;
+    switch (node->op) {
+    case RLX_OP_RESHAPE:
+    case RLX_OP_SQUEEZE:
+    case RLX_OP_UNSQUEEZE:
+    case RLX_OP_IDENTITY:
+        break;
+    case RLX_OP_CAST:
+        if (!rlx_dtype_is_integer(from->dtype)) return false;
+        break;
+    case RLX_OP_CONCAT:
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const rlx_type *part = &o->graph->values.items[node->inputs[i]].type;
+            if (part->shape.rank != 1 || part->extents[0] != RLX_NONE) return false;
+            if (at->index < part->shape.dims[0]) {
+                at->value = node->inputs[i];
+                return true;
+            }
+            at->index -= part->shape.dims[0];
+        }
+        return false;
+    case RLX_OP_SLICE: {
+        const rlx_slice_attrs *attrs = node->attrs;
+        if (from->shape.rank != 1 || attrs->starts.count != 1) return false;
+        int64_t start = attrs->starts.items[0], step = 1;
+        if (attrs->steps.count == 1) step = attrs->steps.items[0];
+        if (start < 0) start += from->shape.dims[0];
+        if (step < 1 || start < 0) return false;
+        at->index = start + at->index * step;
+        break;
+    }
+    case RLX_OP_GATHER: {
+        const rlx_value *places = &o->graph->values.items[node->inputs[1]];
+        if (from->shape.rank != 1 || places->kind != RLX_VALUE_CONSTANT) return false;
+        int64_t place = (int64_t)rlx_load_f64(places->type.dtype, places->data, at->index);
+        at->index = place < 0 ? place + from->shape.dims[0] : place;
+        break;
+    }
+    default:
+        return false;
+    }
+    at->value = node->inputs[0];
+    return at->index >= 0;
+}
+
+bool ox_size_at(ox *o, rlx_value_id value, int64_t index, int64_t *out_size,
+                rlx_value_id *out_extent) {
+    element at = {value, index};
+    uint32_t axis;
+    for (int i = 0; i < MOST_STEPS; i++) {
+        const rlx_value *info = &o->graph->values.items[at.value];
+        *out_extent = RLX_NONE;
+        if (info->kind == RLX_VALUE_CONSTANT) {
+            *out_size = (int64_t)rlx_load_f64(info->type.dtype, info->data, at.index);
+            return true;
+        }
+        rlx_value_id witness = find_witness(o, at.value, &axis);
+        if (witness != RLX_NONE) {
+            *out_size = o->graph->values.items[witness].type.shape.dims[axis];
+            *out_extent = at.value;
+            return true;
+        }
+        if (!step_back(o, &at)) return false;
+    }
+    return false;
+}
+
+bool ox_need_sizes(ox *o, rlx_value_id value, ox_sizes *out) {
+    bool has_extent = false;
+    *out = (ox_sizes){0};
+    if (!ox_ok(o) || value == RLX_NONE) return false;
+    rlx_type type = ox_type(o, value);
+    bool is_list = !ox_is_constant(o, value) && type.shape.rank == 1 &&
+                   rlx_dtype_is_integer(type.dtype) && type.extents[0] == RLX_NONE &&
+                   type.shape.dims[0] <= RLX_MAX_RANK;
+    for (int64_t i = 0; is_list && i < type.shape.dims[0]; i++) {
+        is_list = ox_size_at(o, value, i, &out->dims.items[i], &out->extents[i]);
+        has_extent |= is_list && out->extents[i] != RLX_NONE;
+    }
+    out->has_extent = is_list && has_extent;
+    if (out->has_extent) {
+        out->dims.count = (uint32_t)type.shape.dims[0];
+        return true;
+    }
+    for (uint32_t i = 0; i < RLX_MAX_RANK; i++)
+        out->extents[i] = RLX_NONE;
+    return ox_need_ints(o, value, &out->dims);
+}
+
+/* Something of size [n], n being the extent; what it holds means nothing. */
+static rlx_value_id column_of(ox *o, rlx_value_id extent) {
+    uint32_t axis;
+    const int64_t flat[] = {-1};
+    rlx_value_id x = find_witness(o, extent, &axis);
+    for (uint32_t i = 0; ox_ok(o) && x != RLX_NONE && i < ox_rank(o, x); i++) {
+        if (i != axis && ox_dim(o, x, i) != 1) x = ox_slice(o, x, i, 0, 1, 1);
+    }
+    return x == RLX_NONE ? x : ox_reshape(o, x, flat, 1);
+}
+
+rlx_value_id ox_spread(ox *o, rlx_value_id x, const ox_sizes *sizes) {
+    int64_t dims[RLX_MAX_RANK], shape[RLX_MAX_RANK];
+    uint32_t rank = sizes->dims.count;
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i] = sizes->extents[i] == RLX_NONE ? sizes->dims.items[i] : 1;
+    x = ox_expand(o, x, dims, rank);
+    for (uint32_t i = 0; i < rank && ox_ok(o); i++) {
+        if (sizes->extents[i] == RLX_NONE) continue;
+        rlx_value_id column = column_of(o, sizes->extents[i]);
+        for (uint32_t k = 0; k < rank; k++)
+            shape[k] = k == i ? -1 : 1;
+        rlx_value_id any = ox_binary(o, RLX_OP_EQUAL, column, column);
+        x = ox_where(o, ox_reshape(o, any, shape, rank), x, x);
+    }
+    return x;
+}
+
+rlx_value_id ox_places(ox *o, rlx_value_id extent) {
+    const rlx_cumsum_attrs before = {.exclusive = true};
+    const ox_sizes sizes = {.dims = {.count = 1}, .extents = {extent}, .has_extent = true};
+    rlx_value_id ones = ox_spread(o, ox_scalar(o, RLX_DTYPE_I64, 1), &sizes);
+    return ox_node(o, RLX_OP_CUMSUM, &before, &ones, 1);
+}
+
+/* Axis `axis` in front, or back where it was. */
+static rlx_value_id turned(ox *o, rlx_value_id x, uint32_t axis, bool is_back) {
+    int64_t perm[RLX_MAX_RANK];
+    uint32_t rank = ox_rank(o, x);
+    if (axis == 0) return x;
+    for (uint32_t i = 0; i < rank; i++)
+        perm[i] = is_back ? (i < axis    ? i + 1
+                             : i == axis ? 0
+                                         : i)
+                          : (i == 0      ? axis
+                             : i <= axis ? i - 1
+                                         : i);
+    return ox_transpose(o, x, perm, rank);
+}
+
+rlx_value_id ox_to_bound(ox *o, rlx_value_id x, uint32_t axis) {
+    rlx_type type = ox_type(o, x);
+    const rlx_scatter_attrs attrs = {0};
+    const int64_t down[] = {-1, 1};
+    if (!ox_ok(o) || type.extents[axis] == RLX_NONE) return x;
+    x = turned(o, x, axis, false);
+    rlx_type wide = ox_type(o, x);
+    rlx_value_id zeros = ox_scalar(o, type.dtype, 0);
+    zeros = ox_expand(o, zeros, wide.shape.dims, wide.shape.rank);
+    rlx_value_id places = ox_reshape(o, ox_places(o, type.extents[axis]), down, 2);
+    const rlx_value_id inputs[] = {zeros, places, x};
+    return turned(o, ox_node(o, RLX_OP_SCATTER_ND, &attrs, inputs, 3), axis, true);
+}
+
+rlx_value_id ox_from_bound(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent) {
+    return extent == RLX_NONE ? x : ox_gather(o, x, ox_places(o, extent), axis);
+}
+
+/* The places along an axis where `keep` holds. */
+static rlx_value_id places_where(ox *o, rlx_value_id keep) {
+    rlx_value_id out[2];
+    const int64_t flat[] = {-1};
+    ox_nodes(o, RLX_OP_NONZERO, NULL, &keep, 1, out, 2);
+    return ox_ok(o) ? ox_reshape(o, out[0], flat, 1) : RLX_NONE;
+}
+
+rlx_value_id ox_join(ox *o, const rlx_value_id *parts, uint32_t count, uint32_t axis) {
+    rlx_value_id *whole = ox_memory(o, count, sizeof *whole);
+    rlx_value_id *keep = ox_memory(o, count, sizeof *keep);
+    for (uint32_t i = 0; i < count && ox_ok(o); i++) {
+        rlx_type type = ox_type(o, parts[i]);
+        rlx_value_id places = ox_range(o, RLX_DTYPE_I64, type.shape.dims[axis]);
+        rlx_value_id size = type.extents[axis];
+        if (size == RLX_NONE) size = ox_scalar(o, RLX_DTYPE_I64, (double)type.shape.dims[axis]);
+        keep[i] = ox_binary(o, RLX_OP_LESS, places, ox_reshape(o, size, NULL, 0));
+        whole[i] = ox_to_bound(o, parts[i], axis);
+    }
+    if (!ox_ok(o)) return RLX_NONE;
+    rlx_value_id places = places_where(o, ox_concat(o, keep, count, 0));
+    return ox_gather(o, ox_concat(o, whole, count, axis), places, axis);
+}
+
+/* A limit of a slice as a place: negative ones count from the end. */
+static rlx_value_id limit(ox *o, rlx_value_id at, rlx_value_id size) {
+    rlx_value_id zero = ox_scalar(o, RLX_DTYPE_I64, 0);
+    at = ox_cast(o, ox_reshape(o, at, NULL, 0), RLX_DTYPE_I64);
+    rlx_value_id from_end = ox_binary(o, RLX_OP_ADD, at, size);
+    return ox_where(o, ox_binary(o, RLX_OP_LESS, at, zero), from_end, at);
+}
+
+/* Which of the places 0 .. size - 1 a slice takes. */
+static rlx_value_id keep_between(ox *o, rlx_value_id places, rlx_value_id size, rlx_value_id start,
+                                 rlx_value_id end, int64_t step) {
+    rlx_value_id zero = ox_scalar(o, RLX_DTYPE_I64, 0);
+    size = ox_reshape(o, size, NULL, 0);
+    start = ox_binary(o, RLX_OP_MAX, limit(o, start, size), zero);
+    rlx_value_id keep = ox_binary(o, RLX_OP_GREATER_EQUAL, places, start);
+    rlx_value_id before = ox_binary(o, RLX_OP_LESS, places, limit(o, end, size));
+    keep = ox_binary(o, RLX_OP_AND, keep, before);
+    if (step == 1) return keep;
+    rlx_value_id rest = ox_binary(o, RLX_OP_SUB, places, start);
+    rest = ox_binary(o, RLX_OP_MOD, rest, ox_scalar(o, RLX_DTYPE_I64, (double)step));
+    return ox_binary(o, RLX_OP_AND, keep, ox_binary(o, RLX_OP_EQUAL, rest, zero));
+}
+
+/* Slices that are the same are counted once: what they give has the same run-time size, so that it
+ * can meet in one op. */
+typedef struct cut_key {
+    element start, end; /* of a number: no value, and the number */
+    int64_t dim, step;
+    rlx_value_id extent;
+    rlx_block_id block;
+} cut_key;
+
+struct ox_cut_places {
+    cut_key key;
+    rlx_value_id places;
+    struct ox_cut_places *next;
+};
+
+static element key_of(ox *o, rlx_value_id at) {
+    element key = {at, 0};
+    for (int i = 0; i < MOST_STEPS && !ox_is_constant(o, key.value) && step_back(o, &key); i++) {
+    }
+    if (!ox_is_constant(o, key.value)) return key;
+    const rlx_value *info = &o->graph->values.items[key.value];
+    int64_t number = (int64_t)rlx_load_f64(info->type.dtype, info->data, key.index);
+    return (element){RLX_NONE, number};
+}
+
+static bool is_same_key(const cut_key *a, const cut_key *b) {
+    return a->start.value == b->start.value && a->start.index == b->start.index &&
+           a->end.value == b->end.value && a->end.index == b->end.index && a->dim == b->dim &&
+           a->step == b->step && a->extent == b->extent && a->block == b->block;
+}
+
+static rlx_value_id cut_places(ox *o, const cut_key *key, rlx_value_id start, rlx_value_id end) {
+    for (const struct ox_cut_places *cut = o->cuts; cut != NULL; cut = cut->next) {
+        if (is_same_key(&cut->key, key)) return cut->places;
+    }
+    bool is_number = key->extent == RLX_NONE;
+    rlx_value_id size = is_number ? ox_scalar(o, RLX_DTYPE_I64, (double)key->dim) : key->extent;
+    rlx_value_id all = is_number ? ox_range(o, RLX_DTYPE_I64, key->dim) : ox_places(o, key->extent);
+    rlx_value_id places = places_where(o, keep_between(o, all, size, start, end, key->step));
+    struct ox_cut_places *cut = ox_memory(o, 1, sizeof *cut);
+    if (!ox_ok(o)) return RLX_NONE;
+    *cut = (struct ox_cut_places){.key = *key, .places = places, .next = o->cuts};
+    o->cuts = cut;
+    return places;
+}
+
+rlx_value_id ox_cut(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id start, rlx_value_id end,
+                    int64_t step) {
+    if (ox_ok(o) && step < 1) ox_unsupported(o, "a step of %" PRId64 " at run time", step);
+    if (!ox_ok(o)) return RLX_NONE;
+    rlx_type type = ox_type(o, x);
+    const cut_key key = {.start = key_of(o, start),
+                         .end = key_of(o, end),
+                         .dim = type.shape.dims[axis],
+                         .step = step,
+                         .extent = type.extents[axis],
+                         .block = o->graph->current};
+    rlx_value_id places = cut_places(o, &key, start, end);
+    return ox_ok(o) ? ox_gather(o, x, places, axis) : RLX_NONE;
+}
+
+rlx_value_id ox_to_bound_with(ox *o, rlx_value_id x, uint32_t axis, double filler) {
+    rlx_type type = ox_type(o, x);
+    int64_t dims[RLX_MAX_RANK];
+    if (!ox_ok(o) || type.extents[axis] == RLX_NONE) return x;
+    for (uint32_t i = 0; i < type.shape.rank; i++)
+        dims[i] = i == axis ? type.shape.dims[i] : 1;
+    rlx_value_id places = ox_range(o, RLX_DTYPE_I64, type.shape.dims[axis]);
+    places = ox_reshape(o, places, dims, type.shape.rank);
+    rlx_value_id size = ox_reshape(o, type.extents[axis], NULL, 0);
+    rlx_value_id is_there = ox_binary(o, RLX_OP_LESS, places, size);
+    return ox_where(o, is_there, ox_to_bound(o, x, axis), ox_scalar(o, type.dtype, filler));
+}
