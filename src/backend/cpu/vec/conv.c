@@ -43,6 +43,13 @@ static void cut_depth(conv_work *work) {
     work->part_blocks = conv_divide_up(work->depth_blocks, parts);
 }
 
+/* Of an item, about. Small images are done whole, so that weights are read once. */
+static int64_t positions_of(const conv_work *work) {
+    int64_t all = work->view.h.out * work->view.w.out;
+    if (work->is_staged && work->part_blocks == work->depth_blocks) return POSITIONS_FIRST;
+    return all <= 2 * POSITIONS ? all : POSITIONS;
+}
+
 static conv_work work_of(const rlx_kernel_args *args) {
     conv_work work = {.view = conv_view_of(args), .weights = args->in[1].data};
     conv_view *view = &work.view;
@@ -54,8 +61,7 @@ static conv_work work_of(const rlx_kernel_args *args) {
     bool has_pairs = HAS_PAIRS && work.taps == 1 && !work.is_interleaved;
     work.unit = has_pairs && view->out_channels > PANEL + BLOCK ? 2 : 1;
     cut_depth(&work);
-    bool is_copied_once = work.is_staged && work.part_blocks == work.depth_blocks;
-    work.cut = conv_cut_of(view, is_copied_once ? POSITIONS_FIRST : POSITIONS, work.unit);
+    work.cut = conv_cut_of(view, positions_of(&work), work.unit);
     return work;
 }
 

@@ -113,13 +113,19 @@ typedef struct conv_cut {
 
 enum { CONV_ITEMS = 16 }; /* channels are cut where there are fewer items than this */
 
+/* Several parts are an even number of them, where they can: two threads then have equal shares. */
+static inline int64_t conv_even(int64_t parts, int64_t most) {
+    return parts > 1 && parts < most ? parts + parts % 2 : parts;
+}
+
 /* Rectangles of about `most` positions, at most a quarter more: whole rows, or parts of one. */
 static inline conv_cut conv_cut_of(const conv_view *view, int64_t most, int64_t panel_unit) {
     int64_t height = view->h.out, width = view->w.out;
     conv_cut cut = {.panels = conv_divide_up(view->out_channels, PANEL), .panel_unit = panel_unit};
     int64_t units = conv_divide_up(cut.panels, panel_unit);
-    cut.row_items = conv_divide_up(height, most / width > 1 ? most / width : 1);
-    cut.column_items = conv_divide_up(width, most + most / 4);
+    most += most / 4;
+    cut.row_items = conv_even(conv_divide_up(height, most / width > 1 ? most / width : 1), height);
+    cut.column_items = conv_even(conv_divide_up(width, most), width);
     int64_t others = view->batch * view->groups * cut.row_items * cut.column_items;
     cut.panel_items = conv_least(units, conv_divide_up(CONV_ITEMS, others > 0 ? others : 1));
     cut.rows = conv_divide_up(height, cut.row_items);
