@@ -340,6 +340,31 @@ static void pools_of_16_bits_stay_in_blocks(void **state) {
                2);
 }
 
+/* A repeated image, a slice of blocks, one of pixels and a pad: no step but convs, the moves
+ * themselves and conversions at the ends. */
+static void moves_along_pixels_stay_in_blocks(void **state) {
+    static const char text[] =
+        "rlx 1\ninput x : f32[1, 3, 33, 35]\n"
+        "param w : f32[24, 3, 3, 3] = seeded(1, 0.3)\n"
+        "param v : f32[8, 24, 3, 3] = seeded(2, 0.1)\n"
+        "param u : f32[8, 16, 3, 3] = seeded(3, 0.1)\n"
+        "param t : f32[8, 24, 3, 3] = seeded(4, 0.1)\n"
+        "c = conv(x, w) strides=[8, 8] activation=relu\n"
+        "r = reshape(c) shape=[1, 24, 4, 1, 5, 1]\ne = expand(r) shape=[1, 24, 4, 2, 5, 2]\n"
+        "n = reshape(e) shape=[1, 24, 8, 10]\na = conv(n, v) pads=[1, 1, 1, 1]\n"
+        "s = slice(c) axes=[-3, 2] starts=[8, 1] ends=[24, 4]\nb = conv(s, u) pads=[1, 1, 1, 1]\n"
+        "p = pad(c) pads=[0, 0, 1, 2, 0, 0, 0, 1] mode=reflect\nd = conv(p, t)\n"
+        "output a\noutput b\noutput d\n";
+    uint32_t transposed = 0;
+    (void)state;
+    check_text(text, 4);
+    rlx_plan *plan = plan_of(text, 8, NULL);
+    for (uint32_t i = plan->prepare_count; i < plan->steps.count; i++)
+        transposed += plan->steps.items[i].op == RLX_OP_COPY;
+    assert_int_equal(transposed, 0); /* nothing goes into blocks again */
+    rlx_plan_destroy(plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_plain_channels),
@@ -354,6 +379,7 @@ int main(void) {
         cmocka_unit_test(heads_of_few_channels_read_blocks_that_are_there),
         cmocka_unit_test(depthwise_convs_between_planes_stay_plain),
         cmocka_unit_test(pools_of_16_bits_stay_in_blocks),
+        cmocka_unit_test(moves_along_pixels_stay_in_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
