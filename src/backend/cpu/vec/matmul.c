@@ -522,7 +522,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; item++) {
         int64_t rest = item % per_batch;
         int64_t row = rest % by.row_blocks, column = rest / by.row_blocks;
-        block self = {.mm = &mm, .by = &by, .at = matmul_batch_at(&mm, item / per_batch)};
+        block self = {.mm = &mm, .by = &by, .at = rlx_cpu_matmul_batch_at(&mm, item / per_batch)};
         self.kind = is_packed(&mm) ? kind_of(mm.b->dtype) : PANEL_F32;
         self.m = part_start(mm.m, by.row_blocks, row);
         self.first_panel = part_start(panels, by.column_blocks, column);

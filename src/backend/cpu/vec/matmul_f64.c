@@ -91,7 +91,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     matmul mm = matmul_make(args);
     int64_t panels = panels_of(&mm), per_batch = panels * row_blocks_of(&mm);
     for (int64_t item = begin; item < end; item++) {
-        matmul_batch at = matmul_batch_at(&mm, item / per_batch);
+        matmul_batch at = rlx_cpu_matmul_batch_at(&mm, item / per_batch);
         int64_t rest = item % per_batch;
         run_item(&mm, &at, rest / panels * ITEM_ROWS, rest % panels * COLUMNS);
     }
