@@ -212,54 +212,108 @@ static bool find_side(double at, int64_t length, side *out_side) {
     return true;
 }
 
-static double load(const rlx_tensor *x, int64_t offset) {
-    return x->dtype == RLX_DTYPE_F32 ? (double)((const float *)x->data)[offset]
-                                     : rlx_load_f64(x->dtype, x->data, offset);
+/* Corners around a point, and how much each counts: the same for every channel. */
+typedef struct point {
+    int64_t at[4];
+    double parts[4];
+} point;
+enum { POINTS = 32, CHANNELS = 64 /* that are done together */ };
+
+/* Points [first, first + count) of a bin that lie inside; how many. */
+static int64_t find_points(const rlx_tensor *x, const region *r, double top, double left,
+                           int64_t first, int64_t count, point *points) {
+    int64_t rows = x->strides[2], columns = x->strides[3], found = 0;
+    int64_t row = first / r->columns, column = first % r->columns;
+    bool is_inside = false;
+    side y, z;
+    for (int64_t i = 0; i < count; i++, column++) {
+        if (column == r->columns) column = 0, row++;
+        double down = ((double)row + 0.5) / (double)r->rows * r->bin_height;
+        double along = ((double)column + 0.5) / (double)r->columns * r->bin_width;
+        if (i == 0 || column == 0) is_inside = find_side(top + down, x->dims[2], &y);
+        if (!is_inside || !find_side(left + along, x->dims[3], &z)) continue;
+        points[found++] =
+            (point){{y.low * rows + z.low * columns, y.low * rows + z.high * columns,
+                     y.high * rows + z.low * columns, y.high * rows + z.high * columns},
+                    {y.low_part * z.low_part, y.low_part * z.high_part, y.high_part * z.low_part,
+                     y.high_part * z.high_part}};
+    }
+    return found;
 }
 
-/* The mean, or the largest weighted corner, of the points of one bin; `base` is the channel's. */
-static double pool_bin(const rlx_tensor *x, int64_t base, const region *r, double top, double left,
-                       bool largest) {
-    double sum = 0, best = -INFINITY;
-    int64_t rows = x->strides[2], columns = x->strides[3], count = r->rows * r->columns;
+static inline double load(const rlx_tensor *x, bool is_f32, int64_t offset) {
+    return is_f32 ? (double)((const float *)x->data)[offset]
+                  : rlx_load_f64(x->dtype, x->data, offset);
+}
+
+/* The sum of some points of one channel, or the largest weighted corner, from `value` on. */
+static inline double join_points(const rlx_tensor *x, bool is_f32, int64_t base,
+                                 const point *points, int64_t count, bool largest, double value) {
     for (int64_t i = 0; i < count; i++) {
-        side y, z;
-        double row = ((double)(i / r->columns) + 0.5) / (double)r->rows;
-        double column = ((double)(i % r->columns) + 0.5) / (double)r->columns;
-        bool is_inside = find_side(top + row * r->bin_height, x->dims[2], &y);
-        is_inside = find_side(left + column * r->bin_width, x->dims[3], &z) && is_inside;
-        double parts[4] = {0};
-        if (is_inside) {
-            parts[0] = y.low_part * z.low_part * load(x, base + y.low * rows + z.low * columns);
-            parts[1] = y.low_part * z.high_part * load(x, base + y.low * rows + z.high * columns);
-            parts[2] = y.high_part * z.low_part * load(x, base + y.high * rows + z.low * columns);
-            parts[3] = y.high_part * z.high_part * load(x, base + y.high * rows + z.high * columns);
-        }
-        sum += parts[0] + parts[1] + parts[2] + parts[3];
-        best = fmax(best, fmax(fmax(parts[0], parts[1]), fmax(parts[2], parts[3])));
+        const point *p = &points[i];
+        double a = p->parts[0] * load(x, is_f32, base + p->at[0]);
+        double b = p->parts[1] * load(x, is_f32, base + p->at[1]);
+        double c = p->parts[2] * load(x, is_f32, base + p->at[2]);
+        double d = p->parts[3] * load(x, is_f32, base + p->at[3]);
+        value = largest ? fmax(value, fmax(fmax(a, b), fmax(c, d))) : value + (a + b + c + d);
     }
-    if (count <= 0) return 0;
-    return largest ? best : sum / (double)count;
+    return value;
+}
+
+/* The mean, or the largest weighted corner, of the points of one bin, for some channels from
+ * `base` on. A point outside counts as 0. */
+static void pool_bin(const rlx_tensor *x, int64_t base, int64_t channels, const region *r,
+                     double top, double left, bool largest, double *values) {
+    int64_t count = r->rows * r->columns;
+    point points[POINTS];
+    for (int64_t c = 0; c < channels; c++)
+        values[c] = largest && count > 0 ? -INFINITY : 0;
+    for (int64_t first = 0; first < count; first += POINTS) {
+        int64_t some = rlx_ref_least(POINTS, count - first);
+        int64_t inside = find_points(x, r, top, left, first, some, points);
+        for (int64_t c = 0; c < channels; c++) {
+            if (largest && inside < some) values[c] = fmax(values[c], 0);
+            int64_t from = base + c * x->strides[1];
+            values[c] = x->dtype == RLX_DTYPE_F32 && !largest
+                            ? join_points(x, true, from, points, inside, false, values[c])
+                            : join_points(x, false, from, points, inside, largest, values[c]);
+        }
+    }
+    for (int64_t c = 0; !largest && count > 0 && c < channels; c++)
+        values[c] /= (double)count;
+}
+
+/* Some channels of one region. */
+static void align_region(const rlx_kernel_args *args, const region *r, int64_t index,
+                         int64_t channel, int64_t channels) {
+    const rlx_roi_align_attrs *attrs = args->attrs;
+    const rlx_tensor *x = &args->in[0], *y = &args->out[0];
+    bool is_empty = r->batch < 0 || x->dims[2] == 0 || x->dims[3] == 0;
+    int64_t base = r->batch * x->strides[0] + channel * x->strides[1];
+    int64_t to = index * y->strides[0] + channel * y->strides[1];
+    double values[CHANNELS] = {0};
+    for (int64_t i = 0; i < y->dims[2] * y->dims[3]; i++) {
+        int64_t row = i / y->dims[3], column = i % y->dims[3];
+        if (!is_empty) {
+            pool_bin(x, base, channels, r, r->y0 + (double)row * r->bin_height,
+                     r->x0 + (double)column * r->bin_width, attrs->largest, values);
+        }
+        for (int64_t c = 0; c < channels; c++) {
+            int64_t place = to + c * y->strides[1] + row * y->strides[2] + column * y->strides[3];
+            rlx_store_f64(y->dtype, y->data, place, values[c]);
+        }
+    }
 }
 
 /* One item is one channel of one region. */
 static void run_roi_align(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    const rlx_roi_align_attrs *attrs = args->attrs;
-    const rlx_tensor *x = &args->in[0], *y = &args->out[0];
-    for (int64_t item = begin; item < end; item++) {
-        int64_t index = item / y->dims[1], channel = item % y->dims[1];
+    int64_t all = args->out[0].dims[1];
+    while (begin < end) {
+        int64_t index = begin / all, channel = begin % all;
+        int64_t channels = rlx_ref_least(rlx_ref_least(all - channel, end - begin), CHANNELS);
         region r = load_region(args, index);
-        bool is_empty = r.batch < 0 || x->dims[2] == 0 || x->dims[3] == 0;
-        int64_t base = r.batch * x->strides[0] + channel * x->strides[1];
-        int64_t to = index * y->strides[0] + channel * y->strides[1];
-        for (int64_t i = 0; i < y->dims[2] * y->dims[3]; i++) {
-            int64_t row = i / y->dims[3], column = i % y->dims[3];
-            double value = is_empty ? 0
-                                    : pool_bin(x, base, &r, r.y0 + (double)row * r.bin_height,
-                                               r.x0 + (double)column * r.bin_width, attrs->largest);
-            rlx_store_f64(y->dtype, y->data, to + row * y->strides[2] + column * y->strides[3],
-                          value);
-        }
+        align_region(args, &r, index, channel, channels);
+        begin += channels;
     }
 }
 
