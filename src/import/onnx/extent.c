@@ -129,7 +129,7 @@ bool ox_need_sizes(ox *o, rlx_value_id value, ox_sizes *out) {
         out->dims.count = (uint32_t)type.shape.dims[0];
         return true;
     }
-    for (uint32_t i = 0; i < RLX_MAX_RANK; i++)
+    for (uint32_t i = 0; i < RLX_MAX_INTS; i++)
         out->extents[i] = RLX_NONE;
     return ox_need_ints(o, value, &out->dims);
 }
@@ -146,8 +146,11 @@ static rlx_value_id column_of(ox *o, rlx_value_id extent) {
 }
 
 rlx_value_id ox_spread(ox *o, rlx_value_id x, const ox_sizes *sizes) {
-    int64_t dims[RLX_MAX_RANK], shape[RLX_MAX_RANK];
+    int64_t dims[RLX_MAX_RANK] = {0}, shape[RLX_MAX_RANK] = {0};
     uint32_t rank = sizes->dims.count;
+    if (ox_ok(o) && rank > RLX_MAX_RANK)
+        ox_unsupported(o, "a shape of %u dims; at most %d", rank, RLX_MAX_RANK);
+    if (!ox_ok(o)) return RLX_NONE;
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = sizes->extents[i] == RLX_NONE ? sizes->dims.items[i] : 1;
     x = ox_expand(o, x, dims, rank);

@@ -98,6 +98,14 @@ def of_microsoft(op, inputs, **attrs):
 
 FLOATS = field(7, b"\0\0\0@\0\0\0@")  # two of them, packed
 
+def wide(op, count):
+    """An expand, or a constant, of `count` dims."""
+    g = Graph()
+    shape = g.ints(*[1] * count)
+    g.output(g.node(op, [g.input("x", "f32", [2]), shape] if op == "Expand" else [shape]), dims=[1] * count)
+    return g.model()
+
+
 CASES = {
     "an attribute with lists of two kinds": (
         with_attribute(field(1, "kernel_shape") + field(8, 2) + field(8, 2) + FLOATS + field(20, 7)),
@@ -115,6 +123,8 @@ CASES = {
         with_weight(field(1, 2) + field(2, 77) + field(8, "w") + field(9, b"12345678")), ["'w'", "UNKNOWN"]),
     "a product whose sides do not fit": (one_node("MatMul", [[2, 3], [4, 5]], [2, 5]), ["MatMul", "3", "4"]),
     "a sum whose sides do not fit": (one_node("Add", [[2, 3], [4, 3]], [2, 3]), ["Add", "2", "4"]),
+    "an expand to more dims than a tensor has": (wide("Expand", 9), ["Expand", "9 dims"]),
+    "a constant of more dims than a list has": (wide("ConstantOfShape", 40), ["ConstantOfShape", "40"]),
     "an axis outside": (one_node("Softmax", [[2, 3]], [2, 3], axis=7), ["Softmax", "axis 7"]),
     "an attribute of the wrong type": (one_node("Softmax", [[2, 3]], [2, 3], axis=0.5), ["Softmax", "'axis'"]),
     "a kernel larger than its input": (
