@@ -33,7 +33,20 @@ enum {
 #define NAMES_6(suffix) NULL, tile_1_##suffix, tile_2_##suffix, tile_3_##suffix,          \
     tile_4_##suffix, tile_5_##suffix, tile_6_##suffix
 #if RLX_VEC_BYTES == 64
+/* Heights that are rare, of weights that are: six rows, then the rest. The same sums, less code. */
+#define TWICE(suffix, rows, rest)                                                         \
+    static void tile_##rows##_##suffix(const float *a, int64_t row, int64_t step,         \
+        const uint8_t *b, int64_t depth, const matmul_sums *c) {                          \
+        matmul_sums more = *c;                                                            \
+        if (more.from != NULL) more.from += 6 * more.from_row;                            \
+        more.to += 6 * more.to_row;                                                       \
+        tile_6_##suffix(a, row, step, b, depth, c);                                       \
+        tile_##rest##_##suffix(a + 6 * row, row, step, b, depth, &more);                  \
+    }
 #define TILES(suffix, kind) TILES_6(suffix, kind)                                         \
+    TWICE(suffix, 7, 1) TWICE(suffix, 8, 2) TWICE(suffix, 9, 3) TWICE(suffix, 10, 4)      \
+    TWICE(suffix, 11, 5) TILE(tile_12_##suffix, kind, 12)
+#define TILES_12(suffix, kind) TILES_6(suffix, kind)                                      \
     TILE(tile_7_##suffix, kind, 7) TILE(tile_8_##suffix, kind, 8)                         \
     TILE(tile_9_##suffix, kind, 9) TILE(tile_10_##suffix, kind, 10)                       \
     TILE(tile_11_##suffix, kind, 11) TILE(tile_12_##suffix, kind, 12)
@@ -41,9 +54,10 @@ enum {
     tile_10_##suffix, tile_11_##suffix, tile_12_##suffix
 #else
 #define TILES TILES_6
+#define TILES_12 TILES_6
 #define NAMES NAMES_6
 #endif
-TILES(f32, PANEL_F32)
+TILES_12(f32, PANEL_F32)
 TILES(f16, PANEL_F16)
 TILES(bf16, PANEL_BF16)
 static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
