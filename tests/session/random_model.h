@@ -11,4 +11,7 @@
 /* Owned: free(). */
 char *random_model(uint64_t seed);
 
+/* The same of networks of images: convolutions of every kind and what lies between them. */
+char *random_images(uint64_t seed);
+
 #endif

@@ -11,6 +11,7 @@
 
 static rlx_test_folder folder;
 static uint64_t first_seed = 1, seed_count = 700;
+enum { SMALLER = 6 }; /* networks of images are larger, and so many times fewer */
 
 static bool agrees(subject *self, const outcome *expected, const manner *how) {
     outcome actual;
@@ -24,9 +25,9 @@ static bool agrees(subject *self, const outcome *expected, const manner *how) {
     return is_good;
 }
 
-static bool check_model(rlx_device *device, uint64_t seed) {
+static bool check_model(rlx_device *device, uint64_t seed, char *(*make)(uint64_t seed)) {
     char name[32];
-    char *text = random_model(seed);
+    char *text = make(seed);
     rlx_test_random random = rlx_test_seed(seed ^ 0x5eed);
     uint64_t all = subject_all_passes();
     const char *path = rlx_test_path(&folder, "program");
@@ -56,20 +57,31 @@ static bool check_model(rlx_device *device, uint64_t seed) {
     return is_good;
 }
 
-static void random_models_agree_with_the_oracle(void **state) {
+static void check_models(uint64_t count, char *(*make)(uint64_t seed)) {
     rlx_device *device = subject_device("cpu", 2);
     unsigned bad = 0;
-    (void)state;
     rlx_test_folder_create(&folder);
-    for (uint64_t seed = first_seed; seed < first_seed + seed_count && bad < 3; seed++)
-        bad += !check_model(device, seed);
+    for (uint64_t seed = first_seed; seed < first_seed + count && bad < 3; seed++)
+        bad += !check_model(device, seed, make);
     rlx_test_folder_remove(&folder);
     rlx_device_release(device);
     assert_int_equal(bad, 0);
 }
 
+static void random_models_agree_with_the_oracle(void **state) {
+    (void)state;
+    check_models(seed_count, random_model);
+}
+
+static void random_networks_of_images_agree_with_the_oracle(void **state) {
+    (void)state;
+    check_models(seed_count / SMALLER + 1, random_images);
+}
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_models_agree_with_the_oracle)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_models_agree_with_the_oracle),
+        cmocka_unit_test(random_networks_of_images_agree_with_the_oracle)};
     if (argc > 2) {
         first_seed = strtoull(argv[1], NULL, 10);
         seed_count = strtoull(argv[2], NULL, 10);
