@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Below this a group has too little to multiply; kernels want whole blocks of this many. */
-enum { LEAST_CHANNELS = 4, BLOCK = 16, LEAST_PIXELS = 32 };
+enum { LEAST_CHANNELS = 4, BLOCK = 16, LEAST_PIXELS = 32, PLANES_BLOCK = 8 };
 
 static bool all_are(const rlx_ints *list, int64_t number) {
     for (uint32_t i = 0; i < list->count; i++) {
@@ -39,14 +39,15 @@ static bool is_product(const rlx_rewrite *rewrite, rlx_node_id root) {
     return in >= LEAST_CHANNELS && out >= LEAST_CHANNELS && !is_blocked;
 }
 
-/* Products of f32 that are wide enough for a kernel whose lanes are pixels. */
+/* Products of f32 that are wide enough for a kernel whose lanes are pixels; vectors of 64 bytes
+ * have kernels for products alone. */
 static bool is_for_planes(const rlx_rewrite *rewrite, rlx_node_id root) {
     const rlx_target *target = rewrite->context->target;
     const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
     int64_t pixels = 1;
     for (uint32_t i = 2; i < x->shape.rank; i++)
         pixels *= x->shape.dims[i];
-    return target != NULL && target->channel_block != 0 && x->dtype == RLX_DTYPE_F32 &&
+    return target != NULL && target->channel_block == PLANES_BLOCK && x->dtype == RLX_DTYPE_F32 &&
            pixels >= LEAST_PIXELS;
 }
 

@@ -14,10 +14,10 @@
 enum {
     X = RLX_MAX_SPATIAL - 1,
     VECTORS = VF < 8 ? 4 : 2,
-    WIDTH = VECTORS * VF,     /* positions of a tile */
-    ROWS = VF == 16 ? 12 : 6, /* channels of a tile: 12 or 24 sums of vectors */
-    PART = 288,               /* of the depth at most */
-    FEW = 4,                  /* so many positions at the end of a plane are done one by one */
+    WIDTH = VECTORS * VF, /* positions of a tile */
+    ROWS = 6,             /* channels of a tile: 12 or 24 sums of vectors */
+    PART = 288,           /* of the depth at most */
+    FEW = 4,              /* so many positions at the end of a plane are done one by one */
     DOTS = 8,
     WANTED_ITEMS = 16
 };
@@ -126,7 +126,7 @@ typedef struct planes_tile {
 
 /* Sums are variables, as in conv_tile.h: row r has a (the first vector), b, c and d. */
 /* clang-format off */
-#define EACH_ROW(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+#define EACH_ROW(M) M(0) M(1) M(2) M(3) M(4) M(5)
 /* clang-format on */
 #define STEP_ROW(r)                                      \
     if (R > r) {                                         \
@@ -189,32 +189,12 @@ VEC_INLINE void tile_run(const planes_tile *tile, const int R) {
 }
 
 /* clang-format off */
-#define EACH_COUNT_6(M) M(1) M(2) M(3) M(4) M(5) M(6)
-#if RLX_VEC_BYTES == 64
-#define EACH_COUNT(M) EACH_COUNT_6(M) M(8) M(10) M(12)
-#else
-#define EACH_COUNT EACH_COUNT_6
-#endif
+#define EACH_COUNT(M) M(1) M(2) M(3) M(4) M(5) M(6)
 #define DEFINE(count) static void tile_##count(const planes_tile *tile) { tile_run(tile, count); }
 EACH_COUNT(DEFINE)
 #define NAME(count) [count] = tile_##count,
 static void (*const tiles[ROWS + 1])(const planes_tile *tile) = {EACH_COUNT(NAME)};
 /* clang-format on */
-
-/* Odd numbers of many rows are done in two steps. */
-static void run_rows(const planes_tile *tile, int64_t rows) {
-    if (tiles[rows] != NULL) {
-        tiles[rows](tile);
-        return;
-    }
-    int64_t first = rows / 2;
-    planes_tile rest = *tile;
-    tiles[first](tile);
-    rest.w += first * tile->w_row, rest.y += first * tile->y_row;
-    if (rest.start != NULL) rest.start += first * tile->start_row;
-    if (rest.bias != NULL) rest.bias += first * tile->bias_stride;
-    tiles[rows - first](&rest);
-}
 
 /* Activations that are not bounds, on `count` positions of each row. */
 static void activate(const planes *self, const planes_tile *tile, int64_t rows, int64_t count) {
@@ -230,7 +210,7 @@ static void run_narrow(const planes_tile *tile, int64_t rows, int64_t count) {
         memcpy(sums + r * WIDTH, tile->start + r * tile->start_row, (size_t)count * sizeof *sums);
     if (tile->start != NULL) here.start = sums, here.start_row = WIDTH;
     here.y = sums, here.y_row = WIDTH;
-    run_rows(&here, rows);
+    tiles[rows](&here);
     for (int64_t r = 0; r < rows; r++)
         memcpy(tile->y + r * tile->y_row, sums + r * WIDTH, (size_t)count * sizeof *sums);
 }
@@ -355,7 +335,7 @@ static void run_tiles(const planes *self, const place *at) {
         } else if (at->count < WIDTH) {
             run_narrow(&tile, rows, at->count);
         } else {
-            run_rows(&tile, rows);
+            tiles[rows](&tile);
         }
         if (is_activated) activate(self, &tile, rows, at->count);
     }
