@@ -102,7 +102,7 @@ def wide(op, count):
     """An expand, or a constant, of `count` dims."""
     g = Graph()
     shape = g.ints(*[1] * count)
-    g.output(g.node(op, [g.input("x", "f32", [2]), shape] if op == "Expand" else [shape]), dims=[1] * count)
+    g.output(g.node(op, [g.input("x", "f32", [2]), shape] if op == "Expand" else [shape]), dims=None)
     return g.model()
 
 
