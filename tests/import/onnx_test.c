@@ -131,6 +131,81 @@ static void a_weight_in_two_parts_outlives_the_build(void **state) {
     rlx_session_destroy(session);
 }
 
+static void put_int(message *to, const char *name, uint64_t value) {
+    static message attr;
+    attr.size = 0;
+    put_text(&attr, 1, name);
+    put_number(&attr, 3, value);
+    put_number(&attr, 20, 2);
+    put_message(to, 5, &attr);
+}
+
+/* x [N][256] times weights of 4 bits, all of them 1, times a half. The weights are large enough to
+ * stay in a file. */
+static void make_four_bits(void) {
+    enum { ROWS = 640, DEPTH = 256 };
+    static uint8_t w[ROWS * DEPTH / 2];
+    static float scales[ROWS * DEPTH / 32];
+    static message entry, attrs;
+    const int64_t x[] = {-1, DEPTH}, y[] = {-1, ROWS}, blocks[] = {ROWS, DEPTH / 32, 16};
+    memset(w, 0x99, sizeof w);
+    for (uint32_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        scales[i] = 0.5F;
+    rlx_test_write_file(rlx_test_path(&folder, "bits.bin"), w, sizeof w);
+    entry.size = attrs.size = 0;
+    put_text(&entry, 1, "location");
+    put_text(&entry, 2, "bits.bin");
+    make_tensor(&other, "w", 2, blocks, 3, NULL, 0);
+    put_message(&other, 13, &entry);
+    put_number(&other, 14, 1);
+    put_message(&graph, 5, &other);
+    put_initializer(&graph, "s", 1, blocks, 2, scales, sizeof scales);
+    put_text(&attrs, 7, "com.microsoft");
+    put_int(&attrs, "K", DEPTH);
+    put_int(&attrs, "N", ROWS);
+    put_int(&attrs, "bits", 4);
+    put_int(&attrs, "block_size", 32);
+    put_port(&graph, 11, "x", x, 2);
+    put_node(&graph, "MatMulNBits", "x w s", "y", &attrs);
+    put_port(&graph, 12, "y", y, 2);
+}
+
+static void run_four_bits(rlx_session *session, rlx_device *device, int64_t rows) {
+    static float x[3 * 256], y[3 * 640];
+    const rlx_binding size = {"N", rows};
+    const rlx_entry_spec entry = {.bindings = &size, .binding_count = 1};
+    const rlx_compile_options options = {
+        .size = sizeof options, .entries = &entry, .entry_count = 1};
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    uint64_t count = (uint64_t)rows;
+    for (uint32_t i = 0; i < 3 * 256; i++)
+        x[i] = 1;
+    assert_ok(rlx_session_compile(session, device, &options, NULL, &program));
+    assert_ok(rlx_exec_create(program, NULL, &exec));
+    assert_ok(rlx_exec_set_f32(exec, 0, "x", x, count * 256));
+    assert_ok(rlx_exec_run(exec, 0));
+    assert_ok(rlx_exec_read_f32(exec, 0, "y", y, count * 640, NULL));
+    for (uint32_t i = 0; i < count * 640; i++)
+        assert_true(y[i] == 128);
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+}
+
+/* They are made once, in memory of the model, and serve every program of the session. */
+static void weights_in_blocks_outlive_the_build(void **state) {
+    (void)state;
+    rlx_session *session = NULL;
+    rlx_device *device = NULL;
+    make_four_bits();
+    assert_ok(rlx_session_open(NULL, write_model(17), &session));
+    assert_ok(rlx_device_open("cpu", NULL, &device));
+    run_four_bits(session, device, 1);
+    run_four_bits(session, device, 3);
+    rlx_device_release(device);
+    rlx_session_destroy(session);
+}
+
 static void one_session_compiles_for_many_sizes(void **state) {
     (void)state;
     rlx_session *session = NULL;
@@ -397,10 +472,17 @@ static void every_allocation_may_fail(void **state) {
     rlx_test_every_allocation_fails(open_and_plan, (void *)(uintptr_t)write_model(13));
 }
 
+static void every_allocation_for_blocks_may_fail(void **state) {
+    (void)state;
+    make_four_bits();
+    rlx_test_every_allocation_fails(open_and_plan, (void *)(uintptr_t)write_model(17));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_layer_runs_with_a_bound_symbol, start),
         cmocka_unit_test_setup(a_weight_in_two_parts_outlives_the_build, start),
+        cmocka_unit_test_setup(weights_in_blocks_outlive_the_build, start),
         cmocka_unit_test_setup(one_session_compiles_for_many_sizes, start),
         cmocka_unit_test_setup(a_symbol_that_is_not_bound_is_named, start),
         cmocka_unit_test_setup(only_values_that_decide_a_shape_decide_the_program, start),
@@ -419,6 +501,7 @@ int main(void) {
         cmocka_unit_test_setup(a_cut_file_is_refused_at_every_byte, start),
         cmocka_unit_test_setup(a_wrong_wire_type_is_refused, start),
         cmocka_unit_test_setup(every_allocation_may_fail, start),
+        cmocka_unit_test_setup(every_allocation_for_blocks_may_fail, start),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

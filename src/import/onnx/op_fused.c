@@ -153,7 +153,8 @@ void rlx_ox_skip_norm(ox *o) {
     if (bias != RLX_NONE) sum = ox_binary(o, RLX_OP_ADD, sum, bias);
     sum = ox_binary(o, RLX_OP_ADD, sum, ox_in(o, 1));
     const rlx_value_id inputs[] = {sum, ox_in(o, 2), is_layer ? ox_maybe(o, 3) : RLX_NONE};
-    if (ox_wants(o, 1) || ox_wants(o, 2)) ox_unsupported(o, "outputs for training");
+    if (ox_ok(o) && (ox_wants(o, 1) || ox_wants(o, 2)))
+        ox_give_statistics(o, sum, ox_rank(o, sum) - 1, attrs.epsilon, is_layer);
     ox_give(o, 0, ox_node(o, o->op, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
     ox_give(o, 3, sum);
 }

@@ -79,16 +79,16 @@ void rlx_ox_group_norm(ox *o) {
     ox_give(o, 0, ox_node(o, RLX_OP_GROUP_NORM, &attrs, inputs, 3));
 }
 
-/* Mean and 1 / deviation of the normalised axes, for those who ask. */
-static void give_statistics(ox *o, rlx_value_id x, uint32_t axis, double epsilon) {
+void ox_give_statistics(ox *o, rlx_value_id x, uint32_t axis, double epsilon, bool has_mean) {
     int64_t axes[RLX_MAX_RANK];
     uint32_t count = 0, rank = ox_rank(o, x);
     for (uint32_t i = axis; i < rank; i++)
         axes[count++] = i;
     if (ox_dtype(o, x) != RLX_DTYPE_F64) x = ox_cast(o, x, RLX_DTYPE_F32);
     rlx_value_id mean = ox_reduce(o, RLX_OP_REDUCE_MEAN, x, axes, count, true);
-    rlx_value_id centred = ox_unary(o, RLX_OP_SQUARE, ox_binary(o, RLX_OP_SUB, x, mean));
-    rlx_value_id variance = ox_reduce(o, RLX_OP_REDUCE_MEAN, centred, axes, count, true);
+    if (has_mean) x = ox_binary(o, RLX_OP_SUB, x, mean);
+    rlx_value_id squares = ox_unary(o, RLX_OP_SQUARE, x);
+    rlx_value_id variance = ox_reduce(o, RLX_OP_REDUCE_MEAN, squares, axes, count, true);
     variance = ox_binary(o, RLX_OP_ADD, variance, ox_scalar(o, ox_dtype(o, x), epsilon));
     ox_give(o, 1, mean);
     ox_give(o, 2, ox_unary(o, RLX_OP_RSQRT, variance));
@@ -101,14 +101,14 @@ void rlx_ox_layer_norm(ox *o) {
     uint32_t axis = ox_axis(o, attrs.axis, ox_rank(o, inputs[0]));
     ox_give(o, 0, ox_node(o, RLX_OP_LAYER_NORM, &attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3));
     if (ox_ok(o) && (ox_wants(o, 1) || ox_wants(o, 2)))
-        give_statistics(o, inputs[0], axis, attrs.epsilon);
+        ox_give_statistics(o, inputs[0], axis, attrs.epsilon, true);
 }
 
 void rlx_ox_rms_norm(ox *o) {
     const rlx_norm_attrs attrs = {.axis = ox_int(o, "axis", -1),
                                   .epsilon = ox_float(o, "epsilon", 1e-5F)};
     const rlx_value_id inputs[] = {ox_in(o, 0), ox_in(o, 1)};
-    if (ox_wants(o, 1)) ox_unsupported(o, "outputs for training");
+    if (ox_wants(o, 1)) ox_unsupported(o, "the deviations as an output");
     ox_give(o, 0, ox_node(o, RLX_OP_RMS_NORM, &attrs, inputs, 2));
 }
 

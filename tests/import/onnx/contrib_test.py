@@ -350,7 +350,8 @@ def skip_norm(has_beta, has_bias, is_rms):
                 inputs.pop()
             op = "SkipSimplifiedLayerNormalization" if is_rms else "SkipLayerNormalization"
             made = g.node(op, inputs, 4, domain="com.microsoft", epsilon=1e-5)
-            g.hide(made[1:3])
+            if has_bias:
+                g.hide(made[1:3])  # or named, and nobody reads them
             return [made[0], made[3]]
         s = g.Add(x, r)
         s = g.Add(s, bias) if has_bias else s
