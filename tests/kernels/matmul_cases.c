@@ -78,6 +78,34 @@ static void write_int8_case(uint32_t index, char *text, uint32_t bytes) {
              turn_b ? " transpose_b=true" : "");
 }
 
+/* Few rows and weights in blocks, and more rows than are few. */
+static void write_blocks_case(uint32_t index, char *text, uint32_t bytes) {
+    static const char *const dtypes[] = {"q4_0", "q8_0"};
+    int m = (int)kernel_pick(index, 0, 1, 9), n = pick_size(index, 1);
+    int k = 32 * (int)kernel_pick(index, 2, 0, 12), batch = (int)kernel_pick(index, 3, 1, 2);
+    bool turn_a = kernel_pick(index, 4, 0, 3) == 0;
+    uint32_t store = (uint32_t)kernel_pick(index, 5, 0, 3);
+    const char *a = a_dtypes[kernel_pick(index, 6, 0, 4)];
+    snprintf(text, bytes,
+             "rlx 1\ninput a : %s[%d, %d, %d]\nparam b : %s[%d, %d] = seeded(%u, 0.5)\n"
+             "input bias : f32[%d]\ninput more : %s[%d, %d, %d]\n"
+             "y = matmul(a, b%s) transpose_b=true%s%s\noutput y\n",
+             a, batch, turn_a ? k : m, turn_a ? m : k, dtypes[kernel_pick(index, 7, 0, 1)], n, k,
+             index, n, a, batch, m, n, store == 0 ? "" : ", bias, more",
+             turn_a ? " transpose_a=true" : "", stores[store]);
+}
+
+static const char *const timed_blocks[] = {
+    "rlx 1\ninput a : f32[1, 1024]\nparam b : q4_0[4096, 1024] = seeded(1, 0.5)\n"
+    "y = matmul(a, b) transpose_b=true\noutput y\n",
+    "rlx 1\ninput a : f32[1, 1024]\nparam b : q8_0[4096, 1024] = seeded(1, 0.5)\n"
+    "y = matmul(a, b) transpose_b=true\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_matmul_blocks = {"matmul_blocks", 4e-5, 60, write_blocks_case,
+                                            timed_blocks};
+
 static const char *const timed_int8[] = {
     "rlx 1\ninput a : u8[512, 512]\ninput b : i8[512, 512]\np = pack(b) layout=columns16x2\n"
     "y = matmul(a, p) to=i32\noutput y\n",

@@ -8,6 +8,7 @@
 #include "ir/dtype.h"
 #include "ir/source.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A product's weights [N][K]: of each row `blocks` blocks of `size` weights. */
@@ -116,6 +117,15 @@ typedef struct contents {
 static int32_t zero_at(const packed *p, const contents *c, int64_t row, int64_t block) {
     if (c->zeros == NULL) return 1 << (p->bits - 1);
     return number_at(c->zeros + row * p->zero_bytes, block, p->bits);
+}
+
+/* Whether 16 bits hold every scale with all their digits. */
+static bool fits_f16(const packed *p, const contents *c) {
+    for (int64_t i = 0; i < p->n * p->blocks; i++) {
+        double scale = fabs(rlx_load_f64(c->scale_dtype, c->scales, i));
+        if (!(scale == 0 || (scale >= 0x1p-14 && scale <= 65504))) return false;
+    }
+    return true;
 }
 
 /* q4_0 where every weight less its zero point is in -8 .. 7, q8_0 where it fits i8. */
@@ -229,7 +239,7 @@ static const rlx_onnx_blocks *make_blocks(ox *o, const packed *p) {
     rlx_dtype dtype = RLX_DTYPE_Q8_0;
     bool is_known = kind == RLX_VALUE_CONSTANT || kind == RLX_VALUE_PARAMETER;
     if (!ox_ok(o) || !is_known || c.scales == NULL || (p->zeros != RLX_NONE && c.zeros == NULL) ||
-        !choose_dtype(p, &c, &dtype))
+        !fits_f16(p, &c) || !choose_dtype(p, &c, &dtype))
         return NULL;
     rlx_onnx_blocks *made = new_blocks(o, p, dtype);
     if (made != NULL) fill_blocks(o, p, &c, made);
@@ -242,9 +252,7 @@ static const rlx_onnx_blocks *make_blocks(ox *o, const packed *p) {
 static rlx_value_id in_blocks(ox *o, const packed *p) {
     rlx_value_id value = RLX_NONE;
     bool has_float_zeros = p->zeros != RLX_NONE && ox_dtype(o, p->zeros) != RLX_DTYPE_U8;
-    if (!ox_ok(o) || p->k % BLOCK != 0 || p->size % BLOCK != 0 || has_float_zeros ||
-        ox_int(o, "accuracy_level", 0) == 1)
-        return RLX_NONE;
+    if (!ox_ok(o) || p->k % BLOCK != 0 || p->size % BLOCK != 0 || has_float_zeros) return RLX_NONE;
     const rlx_onnx_blocks *made = find_blocks(o, p);
     if (made == NULL) made = make_blocks(o, p);
     if (made == NULL) return RLX_NONE;
