@@ -124,10 +124,8 @@ static void run_panel(const matmul *mm, const matmul_batch *at, int64_t n, float
             b += (at->b + (n + i) * mm->b_n) / BLOCK * bytes;
             (is_q4 ? of_q4 : of_q8)[rows - 1](a, row, b, blocks, sums + i);
         }
-        for (int64_t r = 0; r < rows; r++) {
-            const float *line = sums + r * MATMUL_COLUMNS;
-            matmul_store(mm, at, m + r, n, vf_load(line), vf_load(line + VF), columns);
-        }
+        for (int64_t r = 0; r < rows; r++)
+            matmul_store_row(mm, at, m + r, n, sums + r * MATMUL_COLUMNS, columns);
     }
 }
 
@@ -139,7 +137,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     matmul mm = matmul_make(args);
     int64_t per_batch = items_of(&mm);
     for (int64_t item = begin; item < end; item++) {
-        matmul_batch at = matmul_batch_at(&mm, item / per_batch);
+        matmul_batch at = rlx_cpu_matmul_batch_at(&mm, item / per_batch);
         int64_t first = item % per_batch * ITEM_PANELS * MATMUL_COLUMNS;
         for (int64_t p = 0; p < ITEM_PANELS && first < mm.n; p++, first += MATMUL_COLUMNS)
             run_panel(&mm, &at, first, args->workspace);
