@@ -97,12 +97,12 @@ static int64_t pick_operand(const chain *self) {
 
 static rlx_chain_instruction pick_step(const chain *self) {
     static const rlx_op ops[] = {
-        RLX_OP_ADD,     RLX_OP_MUL,  RLX_OP_SUB,  RLX_OP_DIV,       RLX_OP_MIN,  RLX_OP_MAX,
-        RLX_OP_PRELU,   RLX_OP_POW,  RLX_OP_LESS, RLX_OP_ADD,       RLX_OP_SUB,  RLX_OP_SIGMOID,
-        RLX_OP_TANH,    RLX_OP_EXP,  RLX_OP_SILU, RLX_OP_GELU,      RLX_OP_CLIP, RLX_OP_RELU,
-        RLX_OP_ABS,     RLX_OP_NEG,  RLX_OP_LOG,  RLX_OP_GELU_TANH, RLX_OP_ERF,  RLX_OP_ROUND,
-        RLX_OP_SQUARE,  RLX_OP_MISH, RLX_OP_CAST, RLX_OP_CAST,      RLX_OP_SIN,  RLX_OP_LEAKY_RELU,
-        RLX_OP_SOFTPLUS};
+        RLX_OP_ADD,      RLX_OP_MUL,  RLX_OP_SUB,  RLX_OP_DIV,       RLX_OP_MIN,  RLX_OP_MAX,
+        RLX_OP_PRELU,    RLX_OP_POW,  RLX_OP_LESS, RLX_OP_ADD,       RLX_OP_SUB,  RLX_OP_SIGMOID,
+        RLX_OP_TANH,     RLX_OP_EXP,  RLX_OP_SILU, RLX_OP_GELU,      RLX_OP_CLIP, RLX_OP_RELU,
+        RLX_OP_ABS,      RLX_OP_NEG,  RLX_OP_LOG,  RLX_OP_GELU_TANH, RLX_OP_ERF,  RLX_OP_ROUND,
+        RLX_OP_SQUARE,   RLX_OP_MISH, RLX_OP_CAST, RLX_OP_CAST,      RLX_OP_SIN,  RLX_OP_LEAKY_RELU,
+        RLX_OP_SOFTPLUS, RLX_OP_MOD,  RLX_OP_FMOD};
     static const rlx_dtype targets[] = {RLX_DTYPE_F32, RLX_DTYPE_F16, RLX_DTYPE_BF16, RLX_DTYPE_I8,
                                         RLX_DTYPE_U8};
     rlx_chain_instruction step = {.op = ops[pick(sizeof ops / sizeof *ops)],
@@ -111,7 +111,8 @@ static rlx_chain_instruction pick_step(const chain *self) {
                                   .operands = {pick_operand(self), RLX_CHAIN_NONE, RLX_CHAIN_NONE}};
     if (step.op == RLX_OP_ADD || step.op == RLX_OP_MUL || step.op == RLX_OP_SUB ||
         step.op == RLX_OP_DIV || step.op == RLX_OP_MIN || step.op == RLX_OP_MAX ||
-        step.op == RLX_OP_PRELU || step.op == RLX_OP_POW || step.op == RLX_OP_LESS) {
+        step.op == RLX_OP_PRELU || step.op == RLX_OP_POW || step.op == RLX_OP_LESS ||
+        step.op == RLX_OP_MOD || step.op == RLX_OP_FMOD) {
         step.operands[1] = pick_operand(self);
     }
     step.dtype = targets[pick(5)];

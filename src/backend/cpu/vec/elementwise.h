@@ -114,7 +114,7 @@ struct vec_link {
 vec_link_run vec_link_of_unary(rlx_op op);
 vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed);
 /* Memory of a dtype to the value, or to a block of f32 without touching the value (`widen`: 16-bit
- * floats only); the value rounded to a 16-bit float; kept as a block of f32; stored. */
+ * floats only); the value rounded to a 16-bit float or a byte; kept as a block of f32; stored. */
 #define vec_link_of_load  VEC_SYMBOL(elementwise_link_load)
 #define vec_link_of_widen VEC_SYMBOL(elementwise_link_widen)
 #define vec_link_of_round VEC_SYMBOL(elementwise_link_round)

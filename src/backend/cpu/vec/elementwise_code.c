@@ -22,16 +22,30 @@ static void add(vec_program *self, vec_link_run run, uint16_t slot, const vec_st
     self->links[i].beta = step->beta;
 }
 
-/* Whether links can do a step. Bytes are only cast from and, at the end, to. */
+/* Whether a result is only cast to floats. */
+static bool is_only_cast(const vec_program *self, uint32_t index) {
+    uint16_t slot = self->steps[index].out;
+    for (uint32_t j = index + 1; j < self->step_count; j++) {
+        const vec_step *step = &self->steps[j];
+        bool is_float = step->dtype == RLX_DTYPE_F32 || is_half(step->dtype);
+        for (uint32_t k = 0; k < step->in_count; k++) {
+            if (step->in[k] == slot && (step->op != RLX_OP_CAST || !is_float)) return false;
+        }
+        if (step->out == slot) break;
+    }
+    return true;
+}
+
+/* Whether links can do a step. Bytes are only cast to and from: between two casts they are whole
+ * numbers of f32. */
 static bool is_possible(const vec_program *self, uint32_t index) {
     const vec_step *step = &self->steps[index];
     bool is_last = index + 1 == self->step_count, is_cast = step->op == RLX_OP_CAST;
     rlx_dtype type = step->dtype;
-    if (type != RLX_DTYPE_F32 && !is_half(type) && !(is_last && is_cast && is_byte(type)))
-        return false;
+    bool is_cast_byte = is_cast && is_byte(type) && (is_last || is_only_cast(self, index));
+    if (type != RLX_DTYPE_F32 && !is_half(type) && !is_cast_byte) return false;
     for (uint32_t k = 0; k < step->in_count; k++) {
         bool is_read_byte = is_cast && is_byte(step->operands[k]) && !is_byte(type);
-        is_read_byte &= step->in[k] < VEC_INPUTS;
         if (vec_cell_of(step->operands[k]) != RLX_DTYPE_F32 && !is_read_byte) return false;
     }
     if (is_cast || step->op == RLX_OP_IDENTITY) return true;
@@ -101,7 +115,8 @@ static void add_step(vec_program *self, uint32_t index) {
         add(self, vec_link_of_unary(step->op), VEC_SLOT_NONE, step);
     }
     if (index + 1 == self->step_count) return;
-    if (is_half(step->dtype)) add(self, vec_link_of_round(step->dtype), VEC_SLOT_NONE, NULL);
+    if (step->dtype != RLX_DTYPE_F32)
+        add(self, vec_link_of_round(step->dtype), VEC_SLOT_NONE, NULL);
     if (is_kept(self, index)) add(self, vec_link_of_keep(), step->out, NULL);
 }
 

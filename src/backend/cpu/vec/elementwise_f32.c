@@ -292,9 +292,22 @@ LINK(round_BF16) {
     EACH(ROUND_BF16)
     PASS_ON;
 }
+#define ROUND_I8(x, i) x = vf_of(vec_cut(x, -128.0f, 127.0f));
+#define ROUND_U8(x, i) x = vf_of(vec_cut(x, 0.0f, 255.0f));
+LINK(round_I8) {
+    EACH(ROUND_I8)
+    PASS_ON;
+}
+LINK(round_U8) {
+    EACH(ROUND_U8)
+    PASS_ON;
+}
 
 vec_link_run vec_link_of_round(rlx_dtype dtype) {
-    return dtype == RLX_DTYPE_F16 ? round_F16 : dtype == RLX_DTYPE_BF16 ? round_BF16 : NULL;
+    return dtype == RLX_DTYPE_F16    ? round_F16
+           : dtype == RLX_DTYPE_BF16 ? round_BF16
+           : dtype == RLX_DTYPE_I8   ? round_I8
+                                     : round_U8;
 }
 
 #define PUT(x, i)    vf_store(m + i * VF, x);
