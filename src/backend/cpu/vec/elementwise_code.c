@@ -143,6 +143,12 @@ bool vec_reads_in_place(const vec_program *self) {
     return self->writes_output;
 }
 
+/* Links read elements of up to 4 bytes: a wider input of a chain is one that no step uses, and
+ * there is no room for it. */
+static bool is_read(const vec_operand *x) {
+    return x->link_bytes <= 4;
+}
+
 /* Gives every link its memory. */
 static void point_links(const vec_frame *frame, char *const *inputs, char *out) {
     const vec_program *self = frame->program;
@@ -206,7 +212,7 @@ static void run_rest(const vec_frame *frame, char *const *inputs, char *out, int
     for (uint32_t i = 0; i < self->input_count; i++) {
         const vec_operand *x = &self->inputs[i];
         places[i] = inputs[i];
-        if (x->is_spread) continue;
+        if (x->is_spread || !is_read(x)) continue;
         places[i] = room[i];
         fill_block(room[i], inputs[i], count * x->link_bytes);
     }
@@ -227,7 +233,7 @@ static ahead inputs_ahead(const vec_program *self, char *const *inputs) {
     ahead list = {.count = 0};
     for (uint32_t i = 0; self->is_past_caches && i < self->input_count && list.count < 4; i++) {
         const vec_operand *x = &self->inputs[i];
-        if (!x->is_flat || x->bytes == 0) continue;
+        if (!x->is_flat || x->bytes == 0 || !is_read(x)) continue;
         list.from[list.count] = inputs[i] + AHEAD;
         list.bytes[list.count++] = x->bytes;
     }
@@ -260,6 +266,7 @@ static char *find_input(const vec_frame *frame, const vec_operand *x, int64_t in
     const vec_sweep *sweep = &frame->program->sweep;
     char *cells = frame->memory + x->cells_at;
     int64_t offset = x->is_flat ? index : 0;
+    if (!is_read(x)) return frame->memory;
     if (x->is_spread) {
         spread(frame->program, x, at, cells);
         return cells;

@@ -152,29 +152,30 @@ VEC_INLINE vf rest_of(vf x, vf y, vi *out_is_known) {
     *out_is_known = (quotient < 0x1p22f) & (ay < VEC_INFINITY);
     return vf_copysign(vf_fnma(q, ay, ax), x);
 }
-static __attribute__((noinline)) vf slow_rest(vf x, vf y) {
-    vec_parts all = {x}, by = {y};
+static __attribute__((noinline)) void slow_rests(float *x, const float *y) {
     for (int i = 0; i < VF; i++)
-        all.f[i] = fmodf(all.f[i], by.f[i]);
-    return all.v;
+        x[i] = fmodf(x[i], y[i]);
 }
-VEC_INLINE vf remainder_of(vf x, vf y, bool is_floored) {
+VEC_INLINE vf remainder_of(vf x, const float *divisors, bool is_floored) {
     vi is_known;
-    vf rest = rest_of(x, y, &is_known);
-    if (__builtin_expect(!vi_all(is_known), 0)) rest = slow_rest(x, y);
+    vf y = vf_load(divisors), rest = rest_of(x, y, &is_known);
+    if (__builtin_expect(!vi_all(is_known), 0)) {
+        vec_parts all = {x};
+        slow_rests(all.f, divisors);
+        rest = all.v;
+    }
     if (!is_floored) return rest;
     vi is_other = (rest < 0.0f) ^ (y < 0.0f);
     return vf_select(rest == 0.0f, vf_copysign(rest, y), vf_select(is_other, rest + y, rest));
 }
-#define REMAINDER(name, is_floored)                              \
-    LINK(binary_##name) {                                        \
-        const float *m = floats_at(link, at);                    \
-        vf x[8];                                                 \
-        EACH(TO_ARRAY)                                           \
-        VEC_ROLLED for (int i = 0; i < 8; i++) x[i] =            \
-            remainder_of(x[i], vf_load(m + i * VF), is_floored); \
-        EACH(FROM_ARRAY)                                         \
-        PASS_ON;                                                 \
+#define REMAINDER(name, is_floored)                                                               \
+    LINK(binary_##name) {                                                                         \
+        const float *m = floats_at(link, at);                                                     \
+        vf x[8];                                                                                  \
+        EACH(TO_ARRAY)                                                                            \
+        VEC_ROLLED for (int i = 0; i < 8; i++) x[i] = remainder_of(x[i], m + i * VF, is_floored); \
+        EACH(FROM_ARRAY)                                                                          \
+        PASS_ON;                                                                                  \
     }
 REMAINDER(MOD, true)
 REMAINDER(FMOD, false)
