@@ -7,9 +7,9 @@
 
 #include "backend/cpu/vec/vec_unary.h"
 
-/* Any activation, in place; one function per level, for it is large. Many at once: what a vector
- * waits for the next one need not. */
-void VEC_SYMBOL(activation)(const rlx_activation *activation, vf *values, int64_t count);
+/* Any activation, in place on `count` vectors of f32 at any address; one function per level, for it
+ * is large. Many at once: what a vector waits for the next one need not. */
+void VEC_SYMBOL(activation)(const rlx_activation *activation, void *data, int64_t count);
 
 /* act(x). The op is RLX_OP_NONE for none; the cheap ones are inline, the others one call. */
 VEC_INLINE vf vf_activation(const rlx_activation *activation, vf x) {
@@ -29,15 +29,14 @@ VEC_INLINE vf vf_activation(const rlx_activation *activation, vf x) {
 /* In place on `count` numbers side by side. */
 static inline __attribute__((unused)) void vec_activation_run(const rlx_activation *activation,
                                                               float *values, int64_t count) {
-    vf some[8];
+    int64_t whole = count / VF * VF;
+    vf rest = {0};
     if (activation->op == RLX_OP_NONE) return;
-    for (int64_t i = 0; i < count; i += 8 * VF) {
-        int64_t now = count - i < 8 * VF ? count - i : 8 * VF;
-        some[(now - 1) / VF] = vf_set(0.0f);
-        memcpy(some, values + i, (size_t)now * sizeof *values);
-        VEC_SYMBOL(activation)(activation, some, (now + VF - 1) / VF);
-        memcpy(values + i, some, (size_t)now * sizeof *values);
-    }
+    VEC_SYMBOL(activation)(activation, values, whole / VF);
+    if (whole == count) return;
+    memcpy(&rest, values + whole, (size_t)(count - whole) * sizeof *values);
+    VEC_SYMBOL(activation)(activation, &rest, 1);
+    memcpy(values + whole, &rest, (size_t)(count - whole) * sizeof *values);
 }
 
 #endif

@@ -70,9 +70,10 @@ typedef struct conv_part_at {
     conv_place place;
     const float *x; /* first input of the rectangle, of the part's first block */
     int64_t x_block, x_row, x_column;
-    int64_t block, blocks; /* the part of the depth */
-    bool fetches;          /* weights that are wanted next are far away */
-    const float *next;     /* these; NULL: not known */
+    int64_t block, blocks;             /* the part of the depth */
+    bool fetches;                      /* weights that are wanted next are far away */
+    const float *next;                 /* these; NULL: not known */
+    int64_t aimed_rows, aimed_columns; /* of the place that these are for: */
     /* Per position: from x, y and the residual at the rectangle's first one. */
     int64_t x_at[MOST_POSITIONS + 1]; /* and once more the first: the next panel starts there */
     int64_t y_at[MOST_POSITIONS], residual_at[MOST_POSITIONS];
@@ -148,9 +149,12 @@ static void aim(const conv_work *work, conv_part_at *at) {
             place->column * view->w.stride * view->x.column;
 }
 
-/* The positions of a place, once for all its panels and parts of the depth. */
+/* The positions of a place, once for all its panels and parts of the depth, and for all places of
+ * its size. */
 static void aim_positions(const conv_work *work, conv_part_at *at) {
     const conv_view *view = &work->view;
+    if (at->place.rows == at->aimed_rows && at->place.columns == at->aimed_columns) return;
+    at->aimed_rows = at->place.rows, at->aimed_columns = at->place.columns;
     int64_t x_row = view->h.stride * at->x_row, x_column = view->w.stride * at->x_column, p = 0;
     for (int64_t row = 0; row < at->place.rows; row++) {
         for (int64_t column = 0; column < at->place.columns; column++, p++) {
@@ -270,7 +274,7 @@ static void set_activation(const rlx_activation *activation, conv_tile *tile) {
     tile->is_bounded = is_clip || activation->op == RLX_OP_RELU;
     tile->low = vf_set(is_clip ? (float)activation->alpha : 0.0f);
     tile->high = vf_set(is_clip ? (float)activation->beta : VEC_INFINITY);
-    if (!tile->is_bounded && activation->op != RLX_OP_NONE) tile->activation = activation;
+    tile->is_activated = !tile->is_bounded && activation->op != RLX_OP_NONE;
 }
 
 /* What all tiles of a panel, or of two, have in common. */
@@ -303,6 +307,21 @@ static const tile_fn *tiles_of(const conv_work *work, int64_t panel, int64_t pan
     return panels == 2 ? pair_tiles : is_narrow ? narrow_tiles : tiles;
 }
 
+/* Activations that are not bounds, while the results are near. */
+static void activate(const conv_work *work, const conv_part_at *at, int64_t panel, int64_t panels,
+                     float *y) {
+    const conv_view *view = &work->view;
+    int64_t channels = conv_least(panels * PANEL, view->out_channels - panel * PANEL);
+    int64_t runs = view->y.column == BLOCK ? 1 : at->place.columns;
+    int64_t vectors = at->place.columns / runs * (BLOCK / VF);
+    for (int64_t c = 0; c < channels; c += BLOCK, y += view->y.block) {
+        for (int64_t i = 0; i < at->place.rows * runs; i++) {
+            float *to = y + i / runs * view->y.row + i % runs * view->y.column;
+            VEC_SYMBOL(activation)(&view->activation, to, vectors);
+        }
+    }
+}
+
 /* One panel or two, one part of the depth, all positions of the rectangle in tiles of nearly equal
  * size: the first ones are one position larger. The first half of the tiles fetches the weights of
  * the next panel, the second those of the panel after it, where there are two. */
@@ -323,6 +342,7 @@ static void run_panels(const conv_work *work, const conv_part_at *at, const conv
         tile.x_at += now, tile.y_at += now, tile.start_at += now;
         tile.next += tile.next_piece * runs;
     }
+    if (tile.is_activated) activate(work, at, panel, panels, tile.y);
 }
 
 /* What this place reads in its part of the depth before `panel`, or after all panels. */
@@ -366,6 +386,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     int64_t panel_bytes =
         work.depth_blocks * work.taps * work.stage_width * PANEL * (int64_t)sizeof(float);
     conv_part_at at;
+    at.aimed_rows = at.aimed_columns = 0;
     set_strides(&work, &at);
     for (int64_t item = begin; item < end;) {
         at.fetches = item == begin;

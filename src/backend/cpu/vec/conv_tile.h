@@ -42,7 +42,7 @@ typedef struct conv_tile {
     const float *bias;  /* of the panel or pair; NULL: none, or it is in already */
     bool is_bounded;    /* results lie between `low` and `high` */
     vf low, high;
-    const rlx_activation *activation; /* of another kind; NULL: none, or more depth is to come */
+    bool is_activated; /* one of another kind, when all tiles of the panel are done */
 } conv_tile;
 
 /* Sums are variables, not an array: gcc unrolls loops after it has decided what lives in memory.
@@ -95,19 +95,6 @@ typedef struct conv_tile {
 
 /* Where vector v of a panel is, from its first block on. */
 #define CONV_AT(v, block) ((v)*VF / BLOCK * (block) + (v)*VF % BLOCK)
-
-/* Activations that are not bounds. */
-static __attribute__((noinline)) void conv_activate(const conv_tile *tile, int pixels,
-                                                    int vectors) {
-    vf values[PIXELS * PANEL_VECTORS]; /* as many as of a pair */
-    for (int i = 0; i < pixels * vectors; i++)
-        values[i] =
-            vf_load(tile->y + tile->y_at[i / vectors] + CONV_AT(i % vectors, tile->y_block));
-    VEC_SYMBOL(activation)(tile->activation, values, pixels * vectors);
-    for (int i = 0; i < pixels * vectors; i++)
-        vf_store(tile->y + tile->y_at[i / vectors] + CONV_AT(i % vectors, tile->y_block),
-                 values[i]);
-}
 
 /* The bias is in; then come what was there before, and the bounds. */
 #define CONV_ADD_START(p)                                           \
@@ -219,7 +206,6 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
         EACH_PIXEL(CONV_BOUND)
     }
     EACH_PIXEL(CONV_STORE)
-    if (tile->activation != NULL) conv_activate(tile, P, V);
 }
 
 #endif
