@@ -96,8 +96,8 @@ typedef void (*dots_fn)(const float *a, int64_t row, const uint8_t *b, int64_t b
     }
 DOTS(1) DOTS(2) DOTS(3) DOTS(4)
     /* clang-format on */
-    static const dots_fn of_q4[] = {q4_1, q4_2, q4_3, q4_4},
-                         of_q8[] = {q8_1, q8_2, q8_3, q8_4};
+    /* By kind and number of rows. */
+    static const dots_fn all_dots[2][ROWS] = {{q8_1, q8_2, q8_3, q8_4}, {q4_1, q4_2, q4_3, q4_4}};
 
 /* Up to four rows of a as f32 side by side: where they are, or copied. */
 static const float *rows_at(const matmul *mm, const matmul_batch *at, int64_t m, int64_t rows,
@@ -122,7 +122,7 @@ static void run_panel(const matmul *mm, const matmul_batch *at, int64_t n, float
         for (int64_t i = 0; i < columns; i++) {
             const uint8_t *b = (const uint8_t *)mm->b->data;
             b += (at->b + (n + i) * mm->b_n) / BLOCK * bytes;
-            (is_q4 ? of_q4 : of_q8)[rows - 1](a, row, b, blocks, sums + i);
+            all_dots[is_q4][rows - 1](a, row, b, blocks, sums + i);
         }
         for (int64_t r = 0; r < rows; r++)
             matmul_store_row(mm, at, m + r, n, sums + r * MATMUL_COLUMNS, columns);
