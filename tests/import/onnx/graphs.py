@@ -2,7 +2,8 @@
 """ONNX files for tests, written by hand: just enough protocol buffers."""
 import struct
 
-TYPES = {"f32": (1, "f"), "u8": (2, "B"), "i8": (3, "b"), "i32": (6, "i"), "i64": (7, "q"), "bool": (9, "?")}
+TYPES = {"f32": (1, "f"), "u8": (2, "B"), "i8": (3, "b"), "i32": (6, "i"), "i64": (7, "q"), "bool": (9, "?"),
+         "f16": (10, "e")}
 
 
 def varint(value):
