@@ -208,6 +208,11 @@ static void write_planes(uint32_t index, char *text, uint32_t bytes) {
     if (index % 3 == 2) {
         per_input = kernel_pick(index, 20, 1, 2);
         c.width += index % 5 == 0 ? 90 : 0;
+        if (index % 9 == 8) { /* more padding between two rows than a vector has */
+            c.dh = 2, c.dw = 11;
+            c.pads[0] = c.pads[2] = c.kh / 2 * c.dh;
+            c.pads[1] = c.pads[3] = c.kw / 2 * c.dw;
+        }
     } else {
         c.groups = kernel_pick(index, 20, 1, 4);
         c.in = kernel_pick(index, 21, 1, index % 7 == 0 ? 400 : 40);

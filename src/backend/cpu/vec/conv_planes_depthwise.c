@@ -134,10 +134,11 @@ static bool is_met(const rlx_window *window, int64_t phase) {
     return false;
 }
 
-/* `count` inputs, `step` apart, and zeros behind them: rows are staged in order, so what a vector
- * writes past its row is the padding or is overwritten by the next. `is_last`: nothing may be read
- * past the row. */
-static void stage_row(const float *from, int64_t step, int64_t count, bool is_last, float *to) {
+/* `count` inputs, `step` apart, and `gap` zeros behind them, up to the next row's inputs: rows are
+ * staged in order, so what a vector writes past the gap is overwritten by the next. `is_last`:
+ * nothing may be read past the row. */
+static void stage_row(const float *from, int64_t step, int64_t count, int64_t gap, bool is_last,
+                      float *to) {
     if (step == 1 && !is_last) {
         for (int64_t i = 0; i < count; i += VF)
             vf_store(to + i, vf_load(from + i));
@@ -151,7 +152,11 @@ static void stage_row(const float *from, int64_t step, int64_t count, bool is_la
         for (int64_t i = 0; i < count; i++)
             to[i] = from[i * step];
     }
-    vf_store(to + count, vf_set(0.0f));
+    to += count;
+    do {
+        vf_store(to, vf_set(0.0f));
+        to += VF, gap -= VF;
+    } while (gap > 0);
 }
 
 /* One phase of the inputs under output rows [row, row + rows). */
@@ -172,7 +177,9 @@ static void stage_phase(const depthwise *self, const float *plane, int64_t row, 
     memset(to, 0, (size_t)(above * pitch + first) * sizeof *to);
     to += above * pitch + first;
     for (int64_t r = above; r < below; r++, to += pitch) {
-        stage_row(from, step, end - first, safe < (r - above) * v->stride * h->in, to);
+        /* Behind the last row the padding ends with it: the next phase has its own. */
+        int64_t gap = pitch - end + (r + 1 < below ? first : 0);
+        stage_row(from, step, end - first, gap, safe < (r - above) * v->stride * h->in, to);
         from += v->stride * self->x_row;
     }
     int64_t done = below > above ? below : above;
