@@ -80,7 +80,7 @@ def far_apart(got, expected, loose):
     """The same for values that were rounded to few bits on the way: the root mean square of all errors counts."""
     error = sum((a - b) ** 2 for a, b in zip(got, expected))
     size = sum(b * b for b in expected)
-    return None if error <= loose * loose * size else "rms of errors is %.2g of the outputs'" % (error / size) ** 0.5
+    return None if error <= loose * loose * size else "rms of errors is %.2g of the outputs'" % (error / (size or 1)) ** 0.5
 
 
 def differs(name, got, expected, loose=None):

@@ -45,7 +45,7 @@ def qdq_linear(g, x, inputs, outputs):
     return g.Gemm(x, weights, int8_bias(g, outputs), transB=1)
 
 
-@network(loose=0.1)
+@network(loose=0.05)
 def mobilenetv2_qdq(g):
     """Inverted bottlenecks, quantised with scales per channel."""
     def conv(x, inputs, outputs, size=1, stride=1, groups=1, is_active=True):
@@ -66,7 +66,7 @@ def mobilenetv2_qdq(g):
     g.result(qdq_linear(g, g.Flatten(x), 1280, 1000))
 
 
-@network(loose=0.1)
+@network(loose=0.01)
 def resnet_qlinear(g):
     """Residual blocks of QLinearConv, added in floats."""
     active, signed = (4 / 255, 0), (8 / 255, 128)
@@ -90,7 +90,7 @@ def resnet_qlinear(g):
     g.classify(g.DequantizeLinear(x, *steps(g, *active)), channels, 100)
 
 
-@network(loose=0.1)
+@network(loose=0.01)
 def resnet_qdq(g):
     """Residual blocks with QDQ everywhere, also around pools and a join."""
     def conv(x, inputs, outputs, size, stride):
@@ -107,7 +107,7 @@ def resnet_qdq(g):
     g.result(qdq_linear(g, x, 512, 100))
 
 
-@network(input=["ids=0:1000"], loose=0.02)
+@network(input=["ids=0:1000"], loose=0.01)
 def bert_dynamic(g):
     """An encoder after dynamic quantisation: products of integers whose scales are found on the way."""
     width, length = 256, 64
@@ -128,7 +128,7 @@ def bert_dynamic(g):
     g.result(x)
 
 
-@network(loose=0.02)
+@network(loose=0.01)
 def int8_matmul(g):
     """QLinearMatMul with scales per column, then a product between QDQ pairs."""
     def product(x, inputs, outputs, scale, zero):
@@ -143,7 +143,7 @@ def int8_matmul(g):
     g.result(g.Add(g.MatMul(y, weights), g.bias(64)))
 
 
-@network(loose=0.02)
+@network(loose=0.01)
 def conv_integer(g):
     """ConvInteger, a norm over neighbouring channels, a pool of roots of squares."""
     y, scale, zero = g.node("DynamicQuantizeLinear", [image(g, 8, 24, 24)], outputs=3)
@@ -152,7 +152,7 @@ def conv_integer(g):
     g.result(g.LRN(y, size=5), g.LpPool(y, kernel_shape=[2, 2], strides=[2, 2], p=2))
 
 
-@network(loose=0.01)
+@network(loose=0.003)
 def resnet_f16(g):
     """Residual blocks of f16."""
     x = g.Cast(image(g, 3, 64, 64), to=10)
@@ -165,7 +165,7 @@ def resnet_f16(g):
     g.result(g.Cast(g.linear(g.Flatten(g.GlobalAveragePool(x)), channels, 10), to=1))
 
 
-@network(loose=0.01)
+@network(loose=0.003)
 def vit_f16(g):
     """A transformer of f16."""
     width, length = 128, 64
