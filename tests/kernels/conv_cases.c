@@ -202,9 +202,12 @@ const kernel_family kernel_conv_int8 = {"conv_int8", 0, 90, write_int8, timed_in
 /* Channels in planes: one to three spatial axes, groups of any size, depthwise with one or several
  * outputs per channel, positions that fill no tile, depths of several parts. */
 static void write_planes(uint32_t index, char *text, uint32_t bytes) {
+    static const char turn[] = "t = slice(w) starts=[-1, -1] ends=[-9999, -9999] axes=[2, 3] "
+                               "steps=[-1, -1]\n"; /* as of a transposed conv */
     conv_case c = index % 3 == 2 ? pick_depthwise(index) : pick_case(index);
     char attrs[256];
     int64_t per_input = 1;
+    bool is_turned = index % 12 == 8;
     if (index % 3 == 2) {
         per_input = kernel_pick(index, 20, 1, 2);
         c.width += index % 5 == 0 ? 90 : 0;
@@ -229,10 +232,11 @@ static void write_planes(uint32_t index, char *text, uint32_t bytes) {
     (void)snprintf(text, bytes,
                    "rlx 1\ninput x : f32[%d, %d, %d, %d]\ninput w : f32[%d, %d, %d, %d]\n"
                    "input b : f32[%d]\ninput r : f32[%d, %d, %d, %d]\n"
-                   "y = conv(x, w, %s, %s) %s\noutput y\n",
+                   "%sy = conv(x, %s, %s, %s) %s\noutput y\n",
                    (int)c.batch, in, (int)c.height, (int)c.width, out, (int)c.in, (int)c.kh,
-                   (int)c.kw, out, (int)c.batch, out, oh, ow, index % 4 == 1 ? "_" : "b",
-                   index % 5 < 3 ? "_" : "r", attrs);
+                   (int)c.kw, out, (int)c.batch, out, oh, ow, is_turned ? turn : "",
+                   is_turned ? "t" : "w", index % 4 == 1 ? "_" : "b", index % 5 < 3 ? "_" : "r",
+                   attrs);
 }
 
 /* Three axes, and inputs whose channels lie side by side. */

@@ -21,7 +21,7 @@ typedef struct depthwise {
     const float *x, *w, *bias, *residual;
     float *y;
     int64_t x_n, x_channel, x_row, x_column, y_n, y_channel, residual_n, residual_channel;
-    int64_t w_channel, bias_stride;
+    int64_t w_channel, w_row, w_column, bias_stride;
     rlx_window h, v;                    /* along columns and along rows (w is the weights) */
     int64_t batch, channels, per_input; /* of outputs; how many have the same input */
     int64_t rows, bands;                /* of the largest band */
@@ -78,6 +78,7 @@ static void set_views(depthwise *self, const rlx_kernel_args *args) {
     self->x_row = x->strides[last - 1], self->x_column = x->strides[last];
     self->y_n = y->strides[0], self->y_channel = y->strides[1];
     self->w_channel = w->strides[0];
+    self->w_row = w->strides[last - 1], self->w_column = w->strides[last];
     if (args->in_count > 2 && args->in[2].data != NULL) {
         self->bias = args->in[2].data;
         self->bias_stride = args->in[2].strides[0];
@@ -213,10 +214,13 @@ VEC_INLINE void sum_positions(const depthwise *self, const float *w, int64_t tap
 }
 
 static void sum_band(const depthwise *self, const band_at *at) {
-    const float *w = self->w + at->channel * self->w_channel;
+    const float *from = self->w + at->channel * self->w_channel;
     const float bias = self->bias == NULL ? 0.0f : self->bias[at->channel * self->bias_stride];
     int64_t taps = self->h.kernel * self->v.kernel;
     int64_t count = (at->rows - 1) * self->pitch + self->h.out, i = 0;
+    float w[MOST_TAPS]; /* side by side; those of a transposed conv are turned around */
+    for (int64_t t = 0; t < taps; t++)
+        w[t] = from[t / self->h.kernel * self->w_row + t % self->h.kernel * self->w_column];
     for (; count - i > SUMS / 2 * VF; i += SUMS * VF)
         sum_positions(self, w, taps, bias, at->stage + i, at->sums + i, SUMS);
     if (i < count) sum_positions(self, w, taps, bias, at->stage + i, at->sums + i, SUMS / 2);
@@ -375,7 +379,7 @@ static bool takes(const rlx_target_query *query) {
     if (x->dtype != RLX_DTYPE_F32 || x->layout != RLX_LAYOUT_PLAIN || x->rank != w->rank) {
         return false;
     }
-    if (w->dims[1] != 1 || !is_plane(w, w->rank)) return false;
+    if (w->dims[1] != 1 || w->dtype != RLX_DTYPE_F32 || w->layout != RLX_LAYOUT_PLAIN) return false;
     if (query->in_count > 2 && query->in[2].data != NULL && query->in[2].dtype != RLX_DTYPE_F32) {
         return false;
     }
