@@ -41,10 +41,18 @@ typedef struct element {
     int64_t index;
 } element;
 
+/* Indices of a model may point anywhere. */
+static bool is_within(const ox *o, const element *at) {
+    uint64_t elements = 0;
+    const rlx_shape *shape = &o->graph->values.items[at->value].type.shape;
+    return at->index >= 0 && rlx_shape_elements(shape, &elements) == RLX_OK &&
+           (uint64_t)at->index < elements;
+}
+
 /* Through ops that keep the order of elements, or pick by constants. False: no further. */
 static bool step_back(ox *o, element *at) {
     const rlx_node *node = producer_of(o, at->value);
-    if (node == NULL) return false;
+    if (node == NULL || !is_within(o, at)) return false;
     const rlx_type *from = &o->graph->values.items[node->inputs[0]].type;
     switch (node->op) {
     case RLX_OP_RESHAPE:
@@ -87,14 +95,14 @@ static bool step_back(ox *o, element *at) {
         return false;
     }
     at->value = node->inputs[0];
-    return at->index >= 0;
+    return is_within(o, at);
 }
 
 bool ox_size_at(ox *o, rlx_value_id value, int64_t index, int64_t *out_size,
                 rlx_value_id *out_extent) {
     element at = {value, index};
     uint32_t axis;
-    for (int i = 0; i < MOST_STEPS; i++) {
+    for (int i = 0; i < MOST_STEPS && is_within(o, &at); i++) {
         const rlx_value *info = &o->graph->values.items[at.value];
         *out_extent = RLX_NONE;
         if (info->kind == RLX_VALUE_CONSTANT) {
@@ -271,7 +279,7 @@ static element key_of(ox *o, rlx_value_id at) {
     element key = {at, 0};
     for (int i = 0; i < MOST_STEPS && !ox_is_constant(o, key.value) && step_back(o, &key); i++) {
     }
-    if (!ox_is_constant(o, key.value)) return key;
+    if (!ox_is_constant(o, key.value) || !is_within(o, &key)) return key;
     const rlx_value *info = &o->graph->values.items[key.value];
     int64_t number = (int64_t)rlx_load_f64(info->type.dtype, info->data, key.index);
     return (element){RLX_NONE, number};

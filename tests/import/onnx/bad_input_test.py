@@ -106,6 +106,14 @@ def wide(op, count):
     return g.model()
 
 
+def shape_beyond():
+    """A constant of a shape that is picked from outside another one."""
+    g = Graph()
+    sizes = g.Concat(g.Shape(g.NonZero(g.input("x", "f32", [4]))), g.ints(3), axis=0)
+    g.output(g.ConstantOfShape(g.Gather(sizes, g.ints(7, 1 << 40), axis=0)), dims=None)
+    return g.model()
+
+
 CASES = {
     "an attribute with lists of two kinds": (
         with_attribute(field(1, "kernel_shape") + field(8, 2) + field(8, 2) + FLOATS + field(20, 7)),
@@ -125,6 +133,7 @@ CASES = {
     "a sum whose sides do not fit": (one_node("Add", [[2, 3], [4, 3]], [2, 3]), ["Add", "2", "4"]),
     "an expand to more dims than a tensor has": (wide("Expand", 9), ["Expand", "9 dims"]),
     "a constant of more dims than a list has": (wide("ConstantOfShape", 40), ["ConstantOfShape", "40"]),
+    "a shape of sizes that are not there": (shape_beyond(), ["ConstantOfShape", "run time"]),
     "an axis outside": (one_node("Softmax", [[2, 3]], [2, 3], axis=7), ["Softmax", "axis 7"]),
     "an attribute of the wrong type": (one_node("Softmax", [[2, 3]], [2, 3], axis=0.5), ["Softmax", "'axis'"]),
     "a kernel larger than its input": (
