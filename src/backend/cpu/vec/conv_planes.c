@@ -8,8 +8,8 @@
  * the first cache for all channels of an item; sums wait in y between two parts, and the first part
  * takes the residual along, so it may lie in the same memory. */
 #include "backend/cpu/vec/activation.h"
+#include "backend/cpu/vec/rows.h"
 #include "ir/window.h"
-#include "ref/access.h"
 
 enum {
     X = RLX_MAX_SPATIAL - 1,
@@ -487,20 +487,6 @@ static uint64_t workspace(const rlx_kernel_args *args) {
     return (uint64_t)(depth * WIDTH + VF) * sizeof(float);
 }
 
-/* f32 whose positions lie side by side, as all but x must; or absent. */
-static bool is_plane(const rlx_tensor *tensor, uint32_t rank) {
-    int64_t step = 1;
-    if (tensor->data == NULL) return true;
-    if (tensor->dtype != RLX_DTYPE_F32 || tensor->layout != RLX_LAYOUT_PLAIN ||
-        tensor->rank != rank) {
-        return false;
-    }
-    for (uint32_t i = rank; i-- > 2; step *= tensor->dims[i]) {
-        if (tensor->dims[i] != 1 && tensor->strides[i] != step) return false;
-    }
-    return true;
-}
-
 static bool takes(const rlx_target_query *query) {
     const rlx_tensor *x = &query->in[0], *w = &query->in[1];
     const rlx_conv_attrs *attrs = query->attrs;
@@ -509,7 +495,7 @@ static bool takes(const rlx_target_query *query) {
         return false;
     }
     /* Rows of weights side by side, taps and channels. */
-    if (!is_plane(w, w->rank)) return false;
+    if (!vec_is_plane(w, w->rank)) return false;
     int64_t taps = 1;
     for (uint32_t i = 2; i < w->rank; i++)
         taps *= w->dims[i];
@@ -517,8 +503,8 @@ static bool takes(const rlx_target_query *query) {
     for (uint32_t i = 2; i < 4 && i < query->in_count; i++) {
         if (query->in[i].data != NULL && query->in[i].dtype != RLX_DTYPE_F32) return false;
     }
-    if (query->in_count > 3 && !is_plane(&query->in[3], w->rank)) return false;
-    return is_plane(&query->out[0], w->rank);
+    if (query->in_count > 3 && !vec_is_plane(&query->in[3], w->rank)) return false;
+    return vec_is_plane(&query->out[0], w->rank);
 }
 
 const rlx_cpu_override VEC_SYMBOL(conv_planes)[] = {

@@ -7,8 +7,8 @@
  * a fixed distance for all outputs, row after row, so the band is one long row of sums; what lies
  * between two rows of it is computed and left behind. */
 #include "backend/cpu/vec/activation.h"
+#include "backend/cpu/vec/rows.h"
 #include "ir/window.h"
-#include "ref/access.h"
 
 enum {
     SUMS = 8,             /* vectors of positions at a time */
@@ -336,26 +336,8 @@ static uint64_t workspace(const rlx_kernel_args *args) {
            sizeof(float);
 }
 
-/* f32 whose positions lie side by side; or absent. */
-static bool is_plane(const rlx_tensor *tensor, uint32_t rank) {
-    int64_t step = 1;
-    if (tensor->data == NULL) return true;
-    if (tensor->dtype != RLX_DTYPE_F32 || tensor->layout != RLX_LAYOUT_PLAIN ||
-        tensor->rank != rank) {
-        return false;
-    }
-    for (uint32_t i = rank; i-- > 2; step *= tensor->dims[i]) {
-        if (tensor->dims[i] != 1 && tensor->strides[i] != step) return false;
-    }
-    return true;
-}
-
 static bool has_sizes(const rlx_target_query *query) {
-    rlx_kernel_args args = {.attrs = query->attrs,
-                            .in = query->in,
-                            .out = query->out,
-                            .in_count = query->in_count,
-                            .out_count = query->out_count};
+    rlx_kernel_args args = vec_args_of(query);
     const rlx_tensor *w = &query->in[1];
     int64_t taps = 1;
     for (uint32_t i = 2; i < w->rank; i++) {
@@ -383,8 +365,8 @@ static bool takes(const rlx_target_query *query) {
     if (query->in_count > 2 && query->in[2].data != NULL && query->in[2].dtype != RLX_DTYPE_F32) {
         return false;
     }
-    if (query->in_count > 3 && !is_plane(&query->in[3], w->rank)) return false;
-    return is_plane(&query->out[0], w->rank) && has_sizes(query);
+    if (query->in_count > 3 && !vec_is_plane(&query->in[3], w->rank)) return false;
+    return vec_is_plane(&query->out[0], w->rank) && has_sizes(query);
 }
 
 const rlx_cpu_override VEC_SYMBOL(conv_planes_depthwise)[] = {

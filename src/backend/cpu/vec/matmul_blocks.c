@@ -3,6 +3,7 @@
  * for each word: a column of weights is decoded in registers and multiplied with up to four rows at
  * once. Each lane of a vector sums its part of k; the lanes are added last. */
 #include "backend/cpu/vec/matmul.h"
+#include "backend/cpu/vec/rows.h"
 #include "ir/dtype.h"
 
 enum {
@@ -106,7 +107,7 @@ static const float *rows_at(const matmul *mm, const matmul_batch *at, int64_t m,
     if (mm->a->dtype == RLX_DTYPE_F32 && mm->a_k == 1)
         return (const float *)mm->a->data + at->a + m * mm->a_m;
     for (int64_t i = 0; i < rows; i++)
-        rlx_ref_read_f32(mm->a, at->a + (m + i) * mm->a_m, mm->a_k, mm->k, copy + i * mm->k);
+        vec_read_f32(mm->a, at->a + (m + i) * mm->a_m, mm->a_k, mm->k, copy + i * mm->k);
     *out_row = mm->k;
     return copy;
 }
@@ -160,10 +161,6 @@ static uint64_t workspace_bytes(const rlx_kernel_args *args) {
     return is_direct ? 0 : (uint64_t)(matmul_least(mm.m, ROWS) * mm.k) * sizeof(float);
 }
 
-static bool is_small_float(rlx_dtype dtype) {
-    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
-}
-
 static bool takes(const rlx_target_query *query) {
     const rlx_tensor *a = &query->in[0], *b = &query->in[1], *out = &query->out[0];
     int64_t rows = 1;
@@ -172,7 +169,7 @@ static bool takes(const rlx_target_query *query) {
     for (uint32_t i = 0; i + 1 < out->rank; i++)
         rows =
             out->dims[i] > MOST_ROWS ? MOST_ROWS + 1 : matmul_least(rows * out->dims[i], 1 << 20);
-    return rows <= MOST_ROWS && is_small_float(a->dtype) && is_small_float(out->dtype);
+    return rows <= MOST_ROWS && vec_is_float(a->dtype) && vec_is_float(out->dtype);
 }
 
 const rlx_cpu_override VEC_SYMBOL(matmul_blocks)[] = {

@@ -114,6 +114,12 @@ VEC_INLINE bool vec_is_dense(const rlx_tensor *tensor, uint32_t from) {
     }
     return true;
 }
+/* f32 of that rank whose planes, the axes behind the second, lie without holes; or absent. */
+VEC_INLINE bool vec_is_plane(const rlx_tensor *tensor, uint32_t rank) {
+    if (tensor->data == NULL) return true;
+    return tensor->dtype == RLX_DTYPE_F32 && tensor->layout == RLX_LAYOUT_PLAIN &&
+           tensor->rank == rank && vec_is_dense(tensor, 2);
+}
 VEC_INLINE int64_t vec_product(const int64_t *dims, uint32_t from, uint32_t to) {
     int64_t product = 1;
     for (uint32_t i = from; i < to; i++)
