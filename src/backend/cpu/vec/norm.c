@@ -3,9 +3,11 @@
  * addition. One item is one row. A row is read once from memory: sum and squares are taken in one
  * pass, less the mean of its first elements, so that a large common offset costs no digits; where
  * that guess was bad the squares are summed again. The sums of the next row are taken while this
- * one is written, so that memory is read and written at the same time. Rows of x that have holes
- * (channels of an image, turned) are put side by side first, a few at a time. */
-#include "backend/cpu/vec/rows.h"
+ * one is written, so that memory is read and written at the same time. Rows of x and of the
+ * residual that have holes (channels of an image, turned) are put side by side first, a few at a
+ * time. Scale and bias are rows as well, or have one number for each run of a row (for each channel
+ * of a row of channels and time). */
+#include "backend/cpu/vec/transpose.h"
 
 #include <math.h>
 
@@ -15,7 +17,8 @@ typedef struct norm {
     int64_t length;
     double epsilon;
     bool is_rms, streams;
-    const void *turned; /* rows of x from `turned_from` on, side by side; NULL: as they lie */
+    /* Rows of x and of the residual from `turned_from` on, side by side; NULL: as they lie. */
+    const void *turned, *turned_residual;
     int64_t turned_from;
 } norm;
 
@@ -55,27 +58,48 @@ static bool is_row(const norm *self, const rlx_tensor *tensor) {
     return (tensor->dtype == self->x->dtype || tensor->dtype == RLX_DTYPE_F32) &&
            vec_is_dense(tensor, 0) && rlx_tensor_elements(tensor) == self->length;
 }
+/* How many elements in a row have the same number of `tensor`, which is one plain row of such
+ * numbers; 0: it is not. */
+static int64_t run_of(const norm *self, const rlx_tensor *tensor) {
+    uint32_t last = self->x->rank, shift = self->x->rank - tensor->rank;
+    if (tensor->rank > self->x->rank - self->axis) return 0;
+    while (last > shift && tensor->dims[last - 1 - shift] == 1)
+        last--;
+    int64_t run = vec_product(self->x->dims, last, self->x->rank);
+    bool is_whole = run > 0 && rlx_tensor_elements(tensor) == self->length / run;
+    return is_whole && vec_is_dense(tensor, 0) ? run : 0;
+}
+/* Scale and bias both have a number for each run of so many elements, in f32; 0: they have not. */
+static int64_t common_run(const norm *self) {
+    const rlx_tensor *scale = self->scale, *bias = self->bias;
+    if (scale->data == NULL || scale->dtype != RLX_DTYPE_F32) return 0;
+    int64_t run = run_of(self, scale);
+    if (run < 2 * VF || bias->data == NULL) return run < 2 * VF ? 0 : run;
+    return bias->dtype == RLX_DTYPE_F32 && run_of(self, bias) == run ? run : 0;
+}
 static bool has_rows(const norm *self, const rlx_tensor *tensor) {
     if (tensor->data == NULL) return true;
     return tensor->dtype == self->x->dtype && tensor->rank == self->x->rank &&
            vec_is_dense(tensor, self->axis);
 }
+/* One axis with holes. */
+static bool is_turned(const norm *self, const rlx_tensor *tensor) {
+    return tensor->data != NULL && tensor->dtype == self->x->dtype &&
+           tensor->rank == self->x->rank && self->axis + 1 == tensor->rank &&
+           !vec_is_dense(tensor, self->axis) && self->length <= MOST_TURNED;
+}
 /* A residual that is broadcast is none of ours. */
 static bool is_like_x(const norm *self, const rlx_tensor *tensor) {
+    if (tensor->data != NULL && tensor->rank != self->x->rank) return false;
     for (uint32_t i = 0; tensor->data != NULL && i < tensor->rank; i++) {
         if (tensor->dims[i] != self->x->dims[i]) return false;
     }
-    return has_rows(self, tensor);
-}
-/* One axis with holes. */
-static bool is_turned(const norm *self) {
-    return self->axis + 1 == self->x->rank && !vec_is_dense(self->x, self->axis);
+    return has_rows(self, tensor) || is_turned(self, tensor);
 }
 static bool fits(const norm *self) {
-    bool lies = has_rows(self, self->x) || (is_turned(self) && self->length <= MOST_TURNED);
-    return vec_is_float(self->x->dtype) && lies && has_rows(self, self->y) &&
+    return vec_is_float(self->x->dtype) && is_like_x(self, self->x) && has_rows(self, self->y) &&
            has_rows(self, self->sum) && is_like_x(self, self->residual) &&
-           is_row(self, self->scale) && is_row(self, self->bias);
+           ((is_row(self, self->scale) && is_row(self, self->bias)) || common_run(self) != 0);
 }
 
 /* One row. `from` is x, or x + residual once that is written down. */
@@ -293,6 +317,31 @@ VEC_INLINE bool write_common(rlx_dtype dtype, affine w, const row *r, moments m,
     return true;
 }
 
+/* Elements i .. i + count of a run, all with the same weights. */
+VEC_INLINE void write_alike(rlx_dtype dtype, const row *r, moments m, float scale, float bias,
+                            int64_t i, int64_t count) {
+    vf x = row_get(dtype, r, i, count), y = (x - m.shift - m.mean) * m.factor * scale + bias;
+    if (count == VF) {
+        if (r->sum != NULL) vec_put(dtype, r->sum, i, x);
+        vec_put(dtype, r->y, i, y);
+    } else {
+        if (r->sum != NULL) vec_put_n(dtype, r->sum, i, x, count);
+        vec_put_n(dtype, r->y, i, y, count);
+    }
+}
+
+/* A row whose weights have one number for each `run` elements. */
+VEC_INLINE void write_runs(rlx_dtype dtype, affine w, const row *r, moments m, int64_t run) {
+    for (int64_t at = 0, number = 0; at < r->n; at += run, number++) {
+        float scale = ((const float *)w.scale)[number];
+        float bias = w.bias == NULL ? -0.0f : ((const float *)w.bias)[number]; /* x + -0 is x */
+        int64_t i = at, end = at + run;
+        for (; i + VF <= end; i += VF)
+            write_alike(dtype, r, m, scale, bias, i, VF);
+        if (i < end) write_alike(dtype, r, m, scale, bias, i, end - i);
+    }
+}
+
 /* The dims before the normalised ones. */
 typedef struct places {
     vec_index x, residual, y, sum;
@@ -307,6 +356,9 @@ VEC_INLINE row row_at(rlx_dtype dtype, const norm *self, const places *all, int6
         r.from = (const char *)self->turned + (item - self->turned_from) * self->length * bytes;
     if (self->residual->data != NULL)
         r.residual = vec_at(self->residual, bytes, vec_index_at(&all->residual, item));
+    if (self->turned_residual != NULL)
+        r.residual =
+            (const char *)self->turned_residual + (item - self->turned_from) * self->length * bytes;
     if (self->sum->data != NULL) r.sum = vec_to(self->sum, bytes, vec_index_at(&all->sum, item));
     return r;
 }
@@ -319,9 +371,15 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const norm *self, int64_t begin, int64
     affine w = {self->scale->data, self->bias->data, self->scale->dtype == RLX_DTYPE_F32,
                 self->bias->dtype == RLX_DTYPE_F32};
     bool is_plain = self->residual->data == NULL && self->sum->data == NULL, is_known = false;
+    int64_t run = is_row(self, self->scale) && is_row(self, self->bias) ? 0 : common_run(self);
     moments m = {0, 0, 0};
     for (int64_t item = begin; self->length > 0 && item < end; item++) {
         row r = row_at(dtype, self, &all, item), next = r;
+        if (run != 0) {
+            m = first_moments(dtype, self, &r);
+            write_runs(dtype, w, &r, m, run);
+            continue;
+        }
         bool streams = self->streams && (uintptr_t)r.y % RLX_VEC_BYTES == 0;
         if (!is_known) m = first_moments(dtype, self, &r);
         is_known = is_plain && item + 1 < end;
@@ -339,17 +397,26 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const norm *self, int64_t begin, int64
     if (self->streams) vec_stream_end();
 }
 
-/* Rows [begin, end) of x, side by side in `room`. */
-static void turn_rows(norm *self, int64_t begin, int64_t end, void *room) {
-    const rlx_tensor *x = self->x;
+/* Rows [begin, end) of a tensor that has holes, side by side in `room`. */
+static const void *turn_rows(const norm *self, const rlx_tensor *x, int64_t begin, int64_t end,
+                             void *room) {
     const vec_index outer = vec_index_without(x, self->axis, x->rank);
-    int64_t stride = x->strides[self->axis], length = self->length, at[TURN_ROWS] = {0};
+    int64_t stride = x->strides[self->axis], length = self->length, unit = vec_bytes(x->dtype);
+    int64_t rows = end - begin, first = vec_index_at(&outer, begin), at[TURN_ROWS];
     float *wide = room;
     uint16_t *narrow = room;
-    for (int64_t i = begin; i < end; i++)
-        at[i - begin] = vec_index_at(&outer, i);
+    bool is_plane = true;
+    for (int64_t i = 0; i < rows; i++) {
+        at[i] = vec_index_at(&outer, begin + i);
+        is_plane = is_plane && at[i] == first + i;
+    }
+    if (is_plane) {
+        VEC_SYMBOL(transpose)
+        (unit, room, length * unit, vec_at(x, unit, first), stride * unit, rows, length, false);
+        return room;
+    }
     for (int64_t j = 0; j < length; j++) {
-        for (int64_t i = 0; i < end - begin; i++) {
+        for (int64_t i = 0; i < rows; i++) {
             int64_t from = at[i] + j * stride;
             if (x->dtype == RLX_DTYPE_F32) {
                 wide[i * length + j] = ((const float *)x->data)[from];
@@ -358,8 +425,12 @@ static void turn_rows(norm *self, int64_t begin, int64_t end, void *room) {
             }
         }
     }
-    self->turned = room;
-    self->turned_from = begin;
+    return room;
+}
+
+/* Bytes of the rows that are put side by side at a time. */
+static int64_t turned_bytes(const norm *self) {
+    return TURN_ROWS * self->length * vec_bytes(self->x->dtype);
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -368,20 +439,24 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         vec_scalar_run(args, begin, end);
         return;
     }
+    bool is_x = is_turned(&self, self.x), is_residual = is_turned(&self, self.residual);
+    char *room = args->workspace;
     for (int64_t at = begin, next; at < end; at = next) {
-        next = end;
-        if (is_turned(&self)) {
-            next = rlx_ref_least(at + TURN_ROWS, end);
-            turn_rows(&self, at, next, args->workspace);
-        }
+        next = is_x || is_residual ? rlx_ref_least(at + TURN_ROWS, end) : end;
+        self.turned_from = at;
+        if (is_x) self.turned = turn_rows(&self, self.x, at, next, room);
+        if (is_residual)
+            self.turned_residual =
+                turn_rows(&self, self.residual, at, next, room + (is_x ? turned_bytes(&self) : 0));
         VEC_BY_DTYPE(self.x->dtype, run_rows, &self, at, next);
     }
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
     norm self = norm_of(args);
-    if (!fits(&self) || !is_turned(&self)) return 0;
-    return (uint64_t)(TURN_ROWS * self.length * vec_bytes(self.x->dtype));
+    if (!fits(&self)) return 0;
+    return (uint64_t)turned_bytes(&self) *
+           (is_turned(&self, self.x) + is_turned(&self, self.residual));
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
