@@ -71,6 +71,28 @@ static void few_chunks_are_cut_evenly(void **state) {
     assert_int_equal(atomic_load(&begins), 1 << 0 | 1 << 2 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 9);
 }
 
+/* Workers find the next job while they look out, while they fall asleep, and asleep. */
+static void jobs_of_a_run_may_have_pauses_between_them(void **state) {
+    const uint64_t pauses_ns[] = {0, 5000, 20000, 60000, 100000, 300000};
+    rlx_pool *pool = NULL;
+    (void)state;
+    assert_ok(rlx_pool_create(NULL, 3, &pool));
+    for (uint32_t i = 0; i < 60; i++) {
+        static tally t;
+        uint64_t start = rlx_now_ns();
+        memset(&t, 0, sizeof t);
+        t.limit = 3;
+        rlx_pool_job job = {count_items, &t, ITEMS, 100, UINT32_MAX};
+        if (i % 20 == 0) rlx_pool_begin(pool);
+        assert_ok(rlx_pool_run(pool, &job));
+        assert_int_equal(wrong_counts(&t, 1), 0);
+        if (i % 20 == 12) rlx_pool_end(pool);
+        while (rlx_now_ns() - start < pauses_ns[i % 6])
+            rlx_cpu_relax();
+    }
+    rlx_pool_destroy(pool);
+}
+
 static void worker_numbers_stay_below_the_limit(void **state) {
     rlx_pool *pool = NULL;
     static tally t;
@@ -307,6 +329,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_cover_every_item_once),
         cmocka_unit_test(few_chunks_are_cut_evenly),
+        cmocka_unit_test(jobs_of_a_run_may_have_pauses_between_them),
         cmocka_unit_test(worker_numbers_stay_below_the_limit),
         cmocka_unit_test(an_empty_job_does_nothing),
         cmocka_unit_test(many_callers_share_one_pool),

@@ -17,7 +17,11 @@
  * When one that let the caller wait was put aside all the same, the caller works alone for several
  * times as long as that cost (a housekeeper takes microseconds, somebody who computes takes
  * milliseconds), and twice as long each time that it happens again. A worker that wakes up on the
- * caller's processor moves to another one. Who does the work changes no bit. */
+ * caller's processor moves to another one. Who does the work changes no bit.
+ *
+ * Sleep. Whom the system puts to sleep it wakes in 5 to 50 us, on a virtual machine in more: as
+ * long as a small step takes. So inside a run threads look out for longer than one such step before
+ * they sleep; outside of one, and while the caller works alone, only briefly. */
 #include "backend/cpu/pool.h"
 
 #include "base/thread.h"
@@ -26,6 +30,7 @@
 
 enum {
     SPIN_NS = 20000,           /* how long a thread looks out before it sleeps */
+    RUN_SPIN_NS = 100000,      /* the same inside a run */
     ALONE_TIMES = 8,           /* how long the caller works alone after crowding: times its cost */
     ALONE_MOST_NS = 128000000, /* and at most */
     FRESH_NS = 700000,         /* how long a worker works before it lets others run */
@@ -73,6 +78,8 @@ struct rlx_pool {
     _Alignas(64) _Atomic uint32_t bell; /* +1 per job; workers sleep on it */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
+    _Atomic uint32_t runs;    /* that have begun and not ended */
+    _Atomic uint32_t apart;   /* 1 while the caller works alone */
     _Atomic int caller_cpu;   /* where the caller was when the job began */
     _Atomic uint64_t crowded; /* somebody else wants a processor: what that cost, in ns; 0: no */
 };
@@ -244,8 +251,16 @@ static void work(worker_state *self) {
     } while (!is_done);
 }
 
+/* How long to look out now. */
+static uint64_t lookout_ns(const rlx_pool *pool) {
+    bool is_run = atomic_load_explicit(&pool->runs, memory_order_relaxed) != 0;
+    return is_run && atomic_load_explicit(&pool->apart, memory_order_relaxed) == 0 ? RUN_SPIN_NS
+                                                                                   : SPIN_NS;
+}
+
 /* Returns when *word is no longer `seen`, or when it is time to sleep (false). */
-static bool spin_while(const _Atomic uint32_t *word, uint32_t mask, uint32_t seen) {
+static bool spin_while(const rlx_pool *pool, const _Atomic uint32_t *word, uint32_t mask,
+                       uint32_t seen) {
     uint64_t start = 0;
     for (;;) {
         for (uint32_t i = 0; i < SPINS_PER_LOOK; i++) {
@@ -254,7 +269,7 @@ static bool spin_while(const _Atomic uint32_t *word, uint32_t mask, uint32_t see
         }
         if (start == 0) {
             start = rlx_now_ns();
-        } else if (rlx_now_ns() - start > SPIN_NS) {
+        } else if (rlx_now_ns() - start > lookout_ns(pool)) {
             return false;
         }
     }
@@ -265,7 +280,7 @@ static void *worker_body(void *argument) {
     worker_state self = {.pool = pool};
     uint32_t seen = 0;
     while (atomic_load_explicit(&pool->stop, memory_order_acquire) == 0) {
-        if (!spin_while(&pool->bell, UINT32_MAX, seen)) {
+        if (!spin_while(pool, &pool->bell, UINT32_MAX, seen)) {
             atomic_fetch_add(&pool->sleepers, 1);
             /* The bell is looked at once more by the kernel, so no ring is lost. */
             rlx_futex_wait(&pool->bell, seen, UINT64_MAX);
@@ -289,7 +304,7 @@ static void ring(rlx_pool *pool, uint32_t count) {
 static void close_job(rlx_pool *pool) {
     uint32_t state = atomic_fetch_and_explicit(&pool->state, ~STATE_OPEN, memory_order_acquire);
     uint32_t joined = state & STATE_JOINED;
-    while (joined != 0 && spin_while(&pool->state, STATE_JOINED, joined)) {
+    while (joined != 0 && spin_while(pool, &pool->state, STATE_JOINED, joined)) {
         joined = atomic_load_explicit(&pool->state, memory_order_acquire) & STATE_JOINED;
     }
     if (joined == 0) return;
@@ -319,6 +334,7 @@ static void be_alone(rlx_pool *pool) {
     if (pool->alone_ns > ALONE_MOST_NS) pool->alone_ns = ALONE_MOST_NS;
     pool->alone_until_ns = pool->shared_from_ns = now + pool->alone_ns;
     atomic_store_explicit(&pool->crowded, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->apart, 1, memory_order_relaxed);
 }
 
 /* Still to be alone? The first shared job after that is a trial. */
@@ -327,6 +343,7 @@ static bool is_alone(rlx_pool *pool) {
     if (pool->alone_until_ns == 0) return false;
     if (rlx_now_ns() < pool->alone_until_ns) return true;
     pool->alone_until_ns = 0;
+    atomic_store_explicit(&pool->apart, 0, memory_order_relaxed);
     return false;
 }
 
@@ -361,6 +378,14 @@ static void run_crew(rlx_pool *pool, const rlx_pool_job *job) {
     open_parts(pool, job, parts);
     pool->crew.run(pool->crew.user, parts, crew_part, pool);
     (void)run_chunks(pool, job, 0, NULL); /* what a crew that ran only some parts has left */
+}
+
+void rlx_pool_begin(rlx_pool *pool) {
+    if (pool->threads > 1) atomic_fetch_add_explicit(&pool->runs, 1, memory_order_relaxed);
+}
+
+void rlx_pool_end(rlx_pool *pool) {
+    if (pool->threads > 1) atomic_fetch_sub_explicit(&pool->runs, 1, memory_order_relaxed);
 }
 
 rlx_status rlx_pool_run(rlx_pool *pool, const rlx_pool_job *job) {

@@ -46,6 +46,11 @@ uint32_t rlx_pool_threads(const rlx_pool *pool);
  */
 RLX_WARN_UNUSED rlx_status rlx_pool_run(rlx_pool *pool, const rlx_pool_job *job);
 
+/* Around a run of several jobs with little between them: meanwhile workers look out for the next job
+ * a little longer before they sleep. */
+void rlx_pool_begin(rlx_pool *pool);
+void rlx_pool_end(rlx_pool *pool);
+
 /* How many items make a chunk when one item costs about `item_cost` elementary operations. */
 int64_t rlx_pool_chunk(int64_t items, int64_t item_cost);
 /* Whether `items` of that cost are worth waking anybody. */

@@ -114,10 +114,12 @@ static rlx_status cpu_submit(rlx_stream *base, rlx_stretch *stretch, rlx_step_ti
     rlx_pool *pool = ((cpu_stream *)base)->device->pool;
     rlx_fp_mode saved = rlx_fp_mode_enter();
     rlx_status status = RLX_OK;
+    rlx_pool_begin(pool);
     for (uint32_t i = 0; status == RLX_OK && i < stretch->step_count; i++) {
         status =
             times == NULL ? run_op(&self->ops[i], pool) : run_timed(&self->ops[i], pool, &times[i]);
     }
+    rlx_pool_end(pool);
     rlx_fp_mode_leave(saved);
     return status;
 }
