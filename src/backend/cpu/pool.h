@@ -46,8 +46,8 @@ uint32_t rlx_pool_threads(const rlx_pool *pool);
  */
 RLX_WARN_UNUSED rlx_status rlx_pool_run(rlx_pool *pool, const rlx_pool_job *job);
 
-/* Around a run of several jobs with little between them: meanwhile workers look out for the next job
- * a little longer before they sleep. */
+/* Around a run of several jobs with little between them: meanwhile workers look out for the next
+ * job a little longer before they sleep. */
 void rlx_pool_begin(rlx_pool *pool);
 void rlx_pool_end(rlx_pool *pool);
 
