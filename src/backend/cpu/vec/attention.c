@@ -24,31 +24,38 @@ VEC_OUTLINE void write_rows(const block *self) {
     bool lies = y->dtype == RLX_DTYPE_F32 && y->strides[3] == 1 && width == self->at->width;
     for (int64_t r = 0; r < self->row_count; r++) {
         float *sums = self->sums + r * width, total = self->total[r];
-        float *to = lies ? (float *)y->data + self->rows[r].y : sums;
+        float *to = lies ? (float *)y->data + self->rows[r].y : sums, factor = 1 / total;
         for (int64_t i = 0; i < width; i += VF)
-            vf_store(to + i, total == 0 ? vf_set(0) : vf_load(sums + i) / total);
+            vf_store(to + i, total == 0 ? vf_set(0) : vf_load(sums + i) * factor);
         if (!lies) vec_write_f32(y, self->rows[r].y, y->strides[3], self->at->width, sums);
     }
 }
 
-/* The rows of a block on keys [first, end), which begin and end with whole tiles. */
-static void do_block(block *self, int64_t index, int64_t first, int64_t end) {
+/* The rows of a block and the keys that any of them sees; packs the queries. */
+VEC_OUTLINE void take_rows(block *self, int64_t index) {
     const rlx_attention *at = self->at;
-    int64_t seen_first = end, seen_end = first;
+    self->seen_first = at->keys;
+    self->seen_end = 0;
     self->row_count = rlx_ref_least(self->tiles->rows, at->row_count - index * BLOCK_ROWS);
     for (int64_t r = 0; r < self->tiles->rows; r++) {
         self->rows[r] = (rlx_query_row){0};
-        self->most[r] = -INFINITY;
-        self->total[r] = 0;
         if (r >= self->row_count) continue;
         self->rows[r] = rlx_ref_query_row(at, self->batch, self->head, index * BLOCK_ROWS + r);
-        seen_first = rlx_ref_least(seen_first, self->rows[r].first);
-        if (self->rows[r].end > seen_end) seen_end = self->rows[r].end;
+        self->seen_first = rlx_ref_least(self->seen_first, self->rows[r].first);
+        if (self->rows[r].end > self->seen_end) self->seen_end = self->rows[r].end;
     }
     pack_queries(self);
+}
+
+/* The rows on keys [first, end), which begin and end with whole tiles. */
+static void do_block(block *self, int64_t first, int64_t end) {
+    if (self->seen_first > first) first = self->seen_first / TILE_KEYS * TILE_KEYS;
+    end = rlx_ref_least(self->seen_end, end);
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        self->most[r] = -INFINITY;
+        self->total[r] = 0;
+    }
     memset(self->sums, 0, (size_t)(self->tiles->rows * self->tiles->padded_width) * sizeof(float));
-    first = seen_first > first ? seen_first / TILE_KEYS * TILE_KEYS : first;
-    end = rlx_ref_least(seen_end, end);
     for (int64_t t = first; t < end; t += TILE_KEYS) {
         tile now = make_tile(self, t, rlx_ref_least(TILE_KEYS, end - t));
         if (self->tiles->panel == 1) do_line(self, &now);
@@ -213,9 +220,10 @@ static void do_item(block *self, const cutting *cuts, float *shared, int64_t ite
     float *slots = shared + cuts->counters + unit * cuts->parts * (int64_t)cuts->slot;
     self->head = unit / cuts->blocks % heads;
     self->batch = unit / cuts->blocks / heads;
+    if (unit != self->unit) take_rows(self, unit % cuts->blocks);
+    self->unit = unit;
     if (cuts->parts > 1) place_slot(self, slots + part * (int64_t)cuts->slot);
-    do_block(self, unit % cuts->blocks, first,
-             rlx_ref_least(first + cuts->part_keys, self->at->keys));
+    do_block(self, first, rlx_ref_least(first + cuts->part_keys, self->at->keys));
     if (cuts->parts > 1) {
         _Atomic uint32_t *left = (_Atomic uint32_t *)(void *)shared + unit;
         if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) != 1) return;
@@ -231,6 +239,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     block self; /* clearing its rows would take as long as a few keys */
     self.tiles = &tiles;
     self.at = &at;
+    self.unit = -1;
     place_own(&self, &cuts, args->workspace);
     for (int64_t item = begin; item < end; item++)
         do_item(&self, &cuts, args->common, item);

@@ -159,25 +159,22 @@ VEC_INLINE vf value_load(const void *v, int64_t at, const value_kind kind) {
 }
 
 /* Rows that a loop asks for on its way: those of the next product come while this one is computed,
- * so both fit into the first cache. A turn of the loop is six multiply-adds long, so asking must
- * cost next to nothing. */
+ * so both fit into the first cache. A turn of the loop is six multiply-adds long, so it asks
+ * without looking whether a line is due: once more for a line that is there costs less than a
+ * branch. */
 typedef struct ahead {
-    const char *at; /* a row */
-    int64_t step;   /* to the next row */
-    int64_t last;   /* where the last line of a row that is asked for begins */
-    int64_t offset; /* of the next line */
-    int64_t every;  /* turns from one line to the next */
-    int64_t rest;   /* turns from the last line of a row to the next row */
-    int64_t left;   /* turns until then */
+    const char *at;  /* what comes next */
+    int64_t step;    /* from row to row, or from turn to turn */
+    int64_t last;    /* where the last line of a row begins */
+    const char *row; /* the first one, where each pass asks for one line of every row; else NULL */
+    int64_t line;    /* of the next pass */
 } ahead;
 
-VEC_INLINE void ask(ahead *next) {
-    if (--next->left != 0) return;
-    __builtin_prefetch(next->at + next->offset);
-    next->left = next->every;
-    next->offset += LINE;
-    if (next->offset > next->last)
-        next->offset = 0, next->left = next->rest, next->at += next->step;
+/* Rows side by side are asked for in equal steps over all passes. */
+VEC_INLINE void begin_pass(ahead *next) {
+    if (next->row == NULL) return;
+    next->at = next->row + next->line;
+    next->line = next->line < next->last ? next->line + LINE : 0;
 }
 
 /* A whole row. */
@@ -192,14 +189,18 @@ VEC_INLINE void ask_row(ahead *next) {
 VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, int64_t stride,
                             int64_t count, float *sums, int64_t width, ahead *next, const int mr,
                             const int nr, const value_kind kind) {
-    ahead now = *next;
+    const char *asked;
+    int64_t step = next->step;
     vf sum[4][3];
+    begin_pass(next);
+    asked = next->at;
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
             sum[i][j] = vf_load(sums + i * width + j * VF);
     for (int64_t t = 0, at = 0; t < count; t++, weights += panel, at += stride) {
         vf value[3];
-        ask(&now);
+        __builtin_prefetch(asked);
+        asked += step;
         for (int j = 0; j < nr; j++)
             value[j] = value_load(v, at + j * VF, kind);
         for (int i = 0; i < mr; i++) {
@@ -211,7 +212,7 @@ VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, 
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
             vf_store(sums + i * width + j * VF, sum[i][j]);
-    *next = now;
+    next->at = asked;
 }
 
 /* All rows of a panel, by fours, and nr vectors of columns. */

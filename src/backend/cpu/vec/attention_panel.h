@@ -10,8 +10,10 @@
 typedef struct block {
     const tiling *tiles;
     const rlx_attention *at;
+    int64_t unit; /* whose rows these are; their queries stay packed from part to part */
     rlx_query_row rows[BLOCK_ROWS];
     int64_t row_count;
+    int64_t seen_first, seen_end; /* keys that any row sees */
     int64_t batch, head;
     float *queries; /* [panels][depth][panel] */
     float *scores;  /* [TILE_KEYS][panel] */
@@ -274,18 +276,21 @@ static void make_few_scores(const block *self, const tile *now, int64_t seen) {
     }
 }
 
-/* Asks for rows of k or v from `first` on: one every `turns` turns of a loop, and of it at most as
- * many lines; 0: whole rows, by ask_row. */
-VEC_OUTLINE ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t turns) {
+/* Asks for rows of k or v from `first` on: whole rows, by ask_row, or in `passes` of a turn per
+ * row. */
+VEC_OUTLINE ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t first,
+                             int64_t passes) {
     int64_t size = rlx_dtype_block_bytes(tensor->dtype), row = tensor->dims[3] * size;
     int64_t lines = row > LINE ? rlx_ref_divide_up(row, LINE) : 1;
-    int64_t asked = turns == 0 ? lines : rlx_ref_least(lines, turns), every = turns / asked;
-    return (ahead){.at = (const char *)tensor->data + (base + first * tensor->strides[2]) * size,
-                   .step = tensor->strides[2] * size,
-                   .last = (asked - 1) * LINE,
-                   .every = every,
-                   .rest = turns - every * (asked - 1),
-                   .left = 1};
+    ahead next = {.at = (const char *)tensor->data + (base + first * tensor->strides[2]) * size,
+                  .step = tensor->strides[2] * size,
+                  .last = (lines - 1) * LINE};
+    if (passes > 0 && next.step == row) {
+        next.step = rlx_ref_divide_up(row, passes);
+    } else if (passes > 0) {
+        next.row = next.at;
+    }
+    return next;
 }
 
 /* Keys where they are; the values of this tile come meanwhile. */
@@ -302,11 +307,11 @@ static void make_along_scores(const block *self, const tile *now, int64_t seen) 
 }
 
 /* Keys of the next tile, or of the next head. */
-static ahead next_keys(const block *self, const tile *now, int64_t turns) {
+static ahead next_keys(const block *self, const tile *now, int64_t passes) {
     const rlx_tensor *k = self->at->k;
     bool is_last = now->first + TILE_KEYS >= self->at->keys;
     return rows_ahead(k, now->k_base + (is_last ? k->strides[1] : 0),
-                      is_last ? 0 : now->first + TILE_KEYS, turns);
+                      is_last ? 0 : now->first + TILE_KEYS, passes);
 }
 
 /* Values where they are, in columns of two or three vectors; the keys of the next tile or head come
