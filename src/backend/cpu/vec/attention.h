@@ -65,13 +65,17 @@ VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int6
             vf_store(out + (i * nr + j) * VF, sum[i][j]);
 }
 
+/* Keys that fill no block are done once more with some before them: a few sums alone wait for each
+ * other. The score of a key is the same in every block. */
 VEC_OUTLINE void make_scores_1(const float *k, int64_t stride, const float *q, int64_t depth,
                                int64_t count, float *out) {
     int64_t t = 0;
     for (; t + 12 <= count; t += 12)
         score_block(k + t * stride, stride, q, depth, out + t * VF, 12, 1);
-    for (; t + 4 <= count; t += 4)
+    for (; t < count && count >= 4; t += 4) {
+        if (t > count - 4) t = count - 4;
         score_block(k + t * stride, stride, q, depth, out + t * VF, 4, 1);
+    }
     for (; t < count; t++)
         score_block(k + t * stride, stride, q, depth, out + t * VF, 1, 1);
 }
@@ -79,8 +83,10 @@ VEC_OUTLINE void make_scores_1(const float *k, int64_t stride, const float *q, i
 VEC_OUTLINE void make_scores_2(const float *k, int64_t stride, const float *q, int64_t depth,
                                int64_t count, float *out) {
     int64_t t = 0;
-    for (; t + 6 <= count; t += 6)
+    for (; t < count && count >= 6; t += 6) {
+        if (t > count - 6) t = count - 6;
         score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 6, 2);
+    }
     for (; t + 3 <= count; t += 3)
         score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 3, 2);
     for (; t < count; t++)
