@@ -4,6 +4,7 @@
 #include "ref/access.h"
 #include "ref/kernel.h"
 #include "ref/lines.h"
+#include "ref/region.h"
 
 #include <math.h>
 
@@ -146,13 +147,6 @@ static uint64_t nms_workspace(const rlx_kernel_args *args) {
     return rlx_ref_bytes((uint64_t)args->in[1].dims[2], sizeof(candidate));
 }
 
-/* One region: where it begins, how large a bin is, how many points each has. */
-typedef struct region {
-    double x0, y0, bin_width, bin_height;
-    int64_t columns, rows; /* points per bin */
-    int64_t batch;         /* -1: outside */
-} region;
-
 /* More points than this in one direction of a bin are a fault: coordinates that mean nothing would
  * keep a run busy for ever. */
 enum { MOST_POINTS = 4096 };
@@ -165,7 +159,7 @@ static int64_t count_points(const rlx_kernel_args *args, int64_t samples, double
     return 0;
 }
 
-static region load_region(const rlx_kernel_args *args, int64_t index) {
+rlx_ref_region rlx_ref_region_load(const rlx_kernel_args *args, int64_t index) {
     const rlx_roi_align_attrs *attrs = args->attrs;
     const rlx_tensor *regions = &args->in[1], *batches = &args->in[2], *out = &args->out[0];
     double scale = attrs->scale == 0 ? 1 : attrs->scale, shift = attrs->half_pixel ? 0.5 : 0;
@@ -180,10 +174,10 @@ static region load_region(const rlx_kernel_args *args, int64_t index) {
         width = width < 1 ? 1 : width;
         height = height < 1 ? 1 : height;
     }
-    region r = {.x0 = at[0],
-                .y0 = at[1],
-                .bin_width = width / (double)out->dims[3],
-                .bin_height = height / (double)out->dims[2]};
+    rlx_ref_region r = {.x0 = at[0],
+                        .y0 = at[1],
+                        .bin_width = width / (double)out->dims[3],
+                        .bin_height = height / (double)out->dims[2]};
     r.columns = count_points(args, attrs->samples, r.bin_width);
     r.rows = count_points(args, attrs->samples, r.bin_height);
     r.batch = rlx_load_i64(RLX_DTYPE_I64, batches->data, index * batches->strides[0]);
@@ -193,14 +187,7 @@ static region load_region(const rlx_kernel_args *args, int64_t index) {
     return r;
 }
 
-/* One side of a linear interpolation: two places and how much each counts. */
-typedef struct side {
-    int64_t low, high;
-    double low_part, high_part;
-} side;
-
-/* False: the point is outside. */
-static bool find_side(double at, int64_t length, side *out_side) {
+bool rlx_ref_region_side(double at, int64_t length, rlx_ref_side *out_side) {
     if (!(at >= -1 && at <= (double)length)) return false;
     if (at < 0) at = 0;
     int64_t low = (int64_t)at, high = low + 1;
@@ -208,7 +195,7 @@ static bool find_side(double at, int64_t length, side *out_side) {
         low = high = length - 1;
         at = (double)low;
     }
-    *out_side = (side){low, high, 1 - (at - (double)low), at - (double)low};
+    *out_side = (rlx_ref_side){low, high, 1 - (at - (double)low), at - (double)low};
     return true;
 }
 
@@ -220,18 +207,18 @@ typedef struct point {
 enum { POINTS = 32, CHANNELS = 64 /* that are done together */ };
 
 /* Points [first, first + count) of a bin that lie inside; how many. */
-static int64_t find_points(const rlx_tensor *x, const region *r, double top, double left,
+static int64_t find_points(const rlx_tensor *x, const rlx_ref_region *r, double top, double left,
                            int64_t first, int64_t count, point *points) {
     int64_t rows = x->strides[2], columns = x->strides[3], found = 0;
     int64_t row = first / r->columns, column = first % r->columns;
     bool is_inside = false;
-    side y, z;
+    rlx_ref_side y, z;
     for (int64_t i = 0; i < count; i++, column++) {
         if (column == r->columns) column = 0, row++;
         double down = ((double)row + 0.5) / (double)r->rows * r->bin_height;
         double along = ((double)column + 0.5) / (double)r->columns * r->bin_width;
-        if (i == 0 || column == 0) is_inside = find_side(top + down, x->dims[2], &y);
-        if (!is_inside || !find_side(left + along, x->dims[3], &z)) continue;
+        if (i == 0 || column == 0) is_inside = rlx_ref_region_side(top + down, x->dims[2], &y);
+        if (!is_inside || !rlx_ref_region_side(left + along, x->dims[3], &z)) continue;
         points[found++] =
             (point){{y.low * rows + z.low * columns, y.low * rows + z.high * columns,
                      y.high * rows + z.low * columns, y.high * rows + z.high * columns},
@@ -262,7 +249,7 @@ static inline double join_points(const rlx_tensor *x, bool is_f32, int64_t base,
 
 /* The mean, or the largest weighted corner, of the points of one bin, for some channels from
  * `base` on. A point outside counts as 0. */
-static void pool_bin(const rlx_tensor *x, int64_t base, int64_t channels, const region *r,
+static void pool_bin(const rlx_tensor *x, int64_t base, int64_t channels, const rlx_ref_region *r,
                      double top, double left, bool largest, double *values) {
     int64_t count = r->rows * r->columns;
     point points[POINTS];
@@ -284,7 +271,7 @@ static void pool_bin(const rlx_tensor *x, int64_t base, int64_t channels, const 
 }
 
 /* Some channels of one region. */
-static void align_region(const rlx_kernel_args *args, const region *r, int64_t index,
+static void align_region(const rlx_kernel_args *args, const rlx_ref_region *r, int64_t index,
                          int64_t channel, int64_t channels) {
     const rlx_roi_align_attrs *attrs = args->attrs;
     const rlx_tensor *x = &args->in[0], *y = &args->out[0];
@@ -311,7 +298,7 @@ static void run_roi_align(const rlx_kernel_args *args, int64_t begin, int64_t en
     while (begin < end) {
         int64_t index = begin / all, channel = begin % all;
         int64_t channels = rlx_ref_least(rlx_ref_least(all - channel, end - begin), CHANNELS);
-        region r = load_region(args, index);
+        rlx_ref_region r = rlx_ref_region_load(args, index);
         align_region(args, &r, index, channel, channels);
         begin += channels;
     }

@@ -40,13 +40,16 @@ static void write_pad(uint32_t index, const char *dtype, char *text, uint32_t by
     static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
     const char *mode = modes[index % 4];
     int least = index % 3 == 0 ? -1 : 0, last = index % 5 < 2 ? 0 : 2;
+    bool is_turned = index % 7 > 4;
     (void)snprintf(text, bytes,
                    "rlx 1\ninput x : %s[%d, %d, %d]\n"
-                   "y = pad(x) pads=[%d, %d, %d, %d, %d, %d] mode=%s value=%d\noutput y\n",
+                   "%sy = pad(%s) pads=[%d, %d, %d, %d, %d, %d] mode=%s value=%d\noutput y\n",
                    dtype, (int)kernel_pick(index, 0, 3, 5), (int)kernel_pick(index, 1, 3, 40),
-                   (int)kernel_pick(index, 2, 3, 70), (int)kernel_pick(index, 3, least, 1),
-                   (int)kernel_pick(index, 4, least, 2), last > 0 ? (int)(index % 3) : 0,
-                   (int)kernel_pick(index, 5, 0, 2), (int)kernel_pick(index, 6, least, 2),
+                   (int)kernel_pick(index, 2, 3, 70),
+                   is_turned ? "t = transpose(x) perm=[0, 2, 1]\n" : "", is_turned ? "t" : "x",
+                   (int)kernel_pick(index, 3, least, 1), (int)kernel_pick(index, 4, least, 2),
+                   last > 0 ? (int)(index % 3) : 0, (int)kernel_pick(index, 5, 0, 2),
+                   (int)kernel_pick(index, 6, least, 2),
                    last > 0 ? (int)kernel_pick(index, 7, least, 2) : 0, mode, (int)(index % 3));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows, lines side by side, and lines longer than what is kept; infinities make rows of NaN. */
+/* Rows, lines side by side, also of turned axes, and lines longer than what is kept; infinities
+ * make rows of NaN. */
 #include "kernels/families.h"
 
 #include <stdio.h>
@@ -11,10 +12,13 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     if (index % 16 == 3) a = 1, b = 2, c = 4096 + kernel_pick(index, 4, 1, 90), axis = 2;
     (void)snprintf(text, bytes,
                    "rlx 1\ninput x : %s[%d, %d, %d]\nconst k : %s[] = %d\nz = mul(x, k)\n"
+                   "o = reshape(z) shape=[%d, 1, %d, %d]\np = transpose(o) perm=[%s]\n"
+                   "q = softmax(p) axis=%d\noutput q\n"
                    "y = %s(z) axis=%d\nw = div(z, x)\nv = softmax(w) axis=%d\noutput y\noutput v\n",
                    dtypes[index % 3], (int)a, (int)b, (int)c, dtypes[index % 3],
-                   index % 4 == 0 ? 100 : 3, index % 2 == 0 ? "softmax" : "log_softmax", (int)axis,
-                   (int)axis);
+                   index % 4 == 0 ? 100 : 3, (int)a, (int)b, (int)c,
+                   index % 2 == 0 ? "2, 1, 0, 3" : "2, 0, 3, 1", (int)(axis % 2),
+                   index % 2 == 0 ? "softmax" : "log_softmax", (int)axis, (int)axis);
 }
 
 static const char *const timed[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pad of elements of whole bytes: rows of the output are a margin, a copy of a row of the input and
  * a margin. Inner axes without margins are part of the row. Rows are walked in order, so nothing is
- * divided on the way. Other strides along the row are left to scalar C. */
+ * divided on the way. Rows of the input may have holes; those of the output may not. */
 #include "backend/cpu/vec/rows.h"
 
 #include "ref/pad.h"
@@ -16,6 +16,7 @@ typedef struct pad {
     rlx_ref_pad axes[RLX_MAX_RANK], row;
     int64_t dims[RLX_MAX_RANK], into[RLX_MAX_RANK], out_of[RLX_MAX_RANK];
     int64_t unit, width; /* bytes of an element; elements of an output row */
+    int64_t step;        /* bytes from one element of an input row to the next */
     int64_t rows;
     uint8_t value[8];
     bool is_one_byte; /* all bytes of the value are the same */
@@ -35,7 +36,7 @@ static bool fits(const rlx_kernel_args *args) {
     for (uint32_t i = 0; i < in->rank; i++) {
         if (rlx_ref_pad_axis(attrs, in->rank, i, in->dims[i]).size < 0) return false;
     }
-    return is_row(in) && is_row(out);
+    return is_row(out);
 }
 
 static void add_axis(pad *self, const rlx_kernel_args *args, uint32_t axis) {
@@ -49,8 +50,8 @@ static void add_axis(pad *self, const rlx_kernel_args *args, uint32_t axis) {
 /* Whether the row and the axis before it are one longer row. */
 static bool joins(const pad *self, int64_t in_dim) {
     uint32_t axis = self->rank - 1;
-    return self->mode == RLX_PAD_CONSTANT && self->row.lead == 0 && self->row.start == 0 &&
-           self->row.size == in_dim && self->width == in_dim &&
+    return self->mode == RLX_PAD_CONSTANT && self->step == self->unit && self->row.lead == 0 &&
+           self->row.start == 0 && self->row.size == in_dim && self->width == in_dim &&
            self->into[axis] == in_dim * self->unit && self->out_of[axis] == in_dim * self->unit;
 }
 
@@ -62,6 +63,7 @@ static pad pad_of(const rlx_kernel_args *args) {
     for (uint32_t i = 0; i < in->rank; i++)
         add_axis(&self, args, i);
     self.row = self.axes[self.rank];
+    self.step = is_row(in) ? self.unit : self.out_of[self.rank];
     self.width = out->dims[self.rank];
     for (int64_t dim = in->dims[self.rank]; self.rank > 0 && joins(&self, dim);) {
         const rlx_ref_pad *outer = &self.axes[--self.rank];
@@ -99,7 +101,26 @@ static void margin(const pad *self, uint8_t *to, const uint8_t *from, int64_t fi
     }
     for (int64_t place = first; place < last; place++) {
         int64_t source = rlx_ref_pad_source(&self->row, self->mode, place);
-        memcpy(to + place * self->unit, from + source * self->unit, (size_t)self->unit);
+        memcpy(to + place * self->unit, from + source * self->step, (size_t)self->unit);
+    }
+}
+
+#define COPY_UNITS(size)                \
+    for (int64_t i = 0; i < count; i++) \
+    memcpy(to + i * (size), from + i * self->step, (size))
+
+/* Elements of the input row, one behind the other. */
+static void copy(const pad *self, uint8_t *to, const uint8_t *from, int64_t count) {
+    if (self->step == self->unit) {
+        memcpy(to, from, (size_t)(count * self->unit));
+    } else if (self->unit == 4) {
+        COPY_UNITS(4);
+    } else if (self->unit == 2) {
+        COPY_UNITS(2);
+    } else if (self->unit == 1) {
+        COPY_UNITS(1);
+    } else {
+        COPY_UNITS(8);
     }
 }
 
@@ -111,8 +132,7 @@ static void pad_row(const pad *self, uint8_t *to, const uint8_t *from) {
     }
     margin(self, to, from, 0, row->lead);
     if (row->size > 0)
-        memcpy(to + row->lead * self->unit, from + row->start * self->unit,
-               (size_t)(row->size * self->unit));
+        copy(self, to + row->lead * self->unit, from + row->start * self->step, row->size);
     margin(self, to, from, row->lead + row->size, self->width);
 }
 

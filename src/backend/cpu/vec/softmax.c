@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax and log_softmax of f32, f16 and bf16. Along the last axis an item is one row; along
- * another axis the lines lie side by side and an item is a strip of them. Exponentials are kept
- * where they are read again: in a buffer, or in the result itself. */
+ * another axis lines lie side by side and an item is a strip of them; axes between, in any order,
+ * only say where strips begin. Exponentials are kept where they are read again: in a buffer, or in
+ * the result itself. */
 #include "backend/cpu/vec/rows.h"
 #include "backend/cpu/vec/vec_exp.h"
 
@@ -185,15 +186,18 @@ VEC_INLINE void softmax_row(rlx_dtype dtype, const void *x, void *y, int64_t n, 
 
 typedef struct lines {
     const rlx_tensor *x, *y;
-    uint32_t axis;
+    uint32_t axis, tail;   /* lines lie side by side along the axes [tail, rank) */
     int64_t length, inner; /* of a line, and lines side by side */
 } lines;
 
 static lines lines_of(const rlx_kernel_args *args) {
     const rlx_axis_attrs *attrs = args->attrs;
     const rlx_tensor *x = &args->in[0];
-    uint32_t axis = vec_axis(attrs->axis, x->rank);
-    return (lines){x, &args->out[0], axis, x->dims[axis], vec_product(x->dims, axis + 1, x->rank)};
+    uint32_t axis = vec_axis(attrs->axis, x->rank), tail = axis + 1;
+    while (tail + 1 < x->rank && (!vec_is_dense(x, tail) || !vec_is_dense(&args->out[0], tail)))
+        tail++;
+    return (lines){x,    &args->out[0], axis,
+                   tail, x->dims[axis], vec_product(x->dims, tail, x->rank)};
 }
 
 /* Rows of results that go past the caches: each leaves while the next one is computed. */
@@ -385,11 +389,19 @@ static void do_strip(const strip *s, bool is_log, float *room) {
     VEC_BY_DTYPE(s->dtype, put_strip, s, room, sum);
 }
 
+/* All axes but the one of the lines and those along which they lie side by side. */
+static vec_index outer_of(const lines *all, const rlx_tensor *tensor) {
+    vec_index index = {.rank = 0};
+    for (uint32_t i = 0; i < all->tail; i++) {
+        if (i != all->axis) vec_index_push(&index, tensor->dims[i], tensor->strides[i]);
+    }
+    return index;
+}
+
 static void run_strips(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     float room[KEPT];
     lines all = lines_of(args);
-    vec_index from = vec_index_without(all.x, all.axis, all.x->rank);
-    vec_index to = vec_index_without(all.y, all.axis, all.y->rank);
+    vec_index from = outer_of(&all, all.x), to = outer_of(&all, all.y);
     int64_t width = strip_width(all.length), bytes = vec_bytes(all.x->dtype);
     int64_t strips = (all.inner - 1) / width + 1;
     bool is_large = rlx_tensor_elements(all.y) >= VEC_STREAM_BYTES / 4;
@@ -414,7 +426,7 @@ static bool has_rows(const lines *all) {
     return all->x->strides[all->axis] == 1 && all->y->strides[all->axis] == 1;
 }
 static bool has_strips(const lines *all) {
-    return vec_is_dense(all->x, all->axis + 1) && vec_is_dense(all->y, all->axis + 1);
+    return vec_is_dense(all->x, all->tail) && vec_is_dense(all->y, all->tail);
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -432,7 +444,9 @@ static int64_t items(const rlx_kernel_args *args) {
     lines all = lines_of(args);
     if (has_rows(&all) || !has_strips(&all)) return vec_scalar_items(args);
     if (all.inner == 0) return 0;
-    return vec_product(all.x->dims, 0, all.axis) * ((all.inner - 1) / strip_width(all.length) + 1);
+    return vec_product(all.x->dims, 0, all.axis) *
+           vec_product(all.x->dims, all.axis + 1, all.tail) *
+           ((all.inner - 1) / strip_width(all.length) + 1);
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* roi_align: regions inside, across the border and outside, one point and many per bin, more
+ * channels than are done together, planes with holes between their columns. */
+#include "kernels/families.h"
+
+#include <stdio.h>
+
+static void write_case(uint32_t index, char *text, uint32_t bytes) {
+    int channels = (int)kernel_pick(index, 0, 1, 70), rows = (int)kernel_pick(index, 1, 1, 20);
+    int columns = (int)kernel_pick(index, 2, 1, 20);
+    bool is_turned = index % 3 == 1;
+    (void)snprintf(
+        text, bytes,
+        "rlx 1\ninput x : f32[2, %d, %d, %d]\ninput r : f32[3, 4]\nconst k : f32[] = %d\n"
+        "const o : f32[4] = [%d, 2, 12, 15]\nconst b : i64[3] = [0, 1, 0]\nm = mul(r, k)\n"
+        "q = add(m, o)\nt = transpose(x) perm=[0, 1, %d, %d]\n"
+        "y = roi_align(t, q, b) height=%d width=%d samples=%d scale=0.75 half_pixel=%s\noutput y\n",
+        channels, rows, columns, (int)(index % 4) * 4, (int)kernel_pick(index, 3, -9, 9),
+        is_turned ? 3 : 2, is_turned ? 2 : 3, (int)kernel_pick(index, 4, 1, 7),
+        (int)kernel_pick(index, 5, 1, 9), (int)kernel_pick(index, 6, 0, 4),
+        index % 2 == 0 ? "true" : "false");
+}
+
+static const char *const timed[] = {
+    "rlx 1\ninput x : f32[1, 64, 50, 50]\ninput r : f32[50, 4]\nconst k : f32[] = 10\n"
+    "const o : f32[4] = [10, 10, 30, 30]\nconst z : i64[1] = [0]\nb = expand(z) dims=[50]\n"
+    "m = mul(r, k)\nq = add(m, o)\n"
+    "y = roi_align(x, q, b) height=7 width=7 samples=2 scale=1 half_pixel=true\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_region = {"region", 1e-5, 48, write_case, timed};
