@@ -65,10 +65,10 @@ static bool read_binding(const char *verb, const char *option, const char *text,
     return true;
 }
 
-bool tool_bindings(const char *verb, const tool_list *list, rlx_binding *out_bindings,
-                   uint32_t *out_count) {
+bool tool_bindings(const char *verb, const char *option, const tool_list *list,
+                   rlx_binding *out_bindings, uint32_t *out_count) {
     for (uint32_t i = 0; i < list->count; i++) {
-        if (!read_binding(verb, "--bind", list->items[i], &out_bindings[i])) return false;
+        if (!read_binding(verb, option, list->items[i], &out_bindings[i])) return false;
     }
     *out_count = list->count;
     return true;
@@ -174,7 +174,9 @@ static bool read_entry(const char *verb, const tool_model *model, const char *te
                                   .bindings = bindings,
                                   .binding_count = count,
                                   .given = model->given,
-                                  .given_count = model->given_count};
+                                  .given_count = model->given_count,
+                                  .growing = model->growing,
+                                  .growing_count = model->growing_count};
     return true;
 }
 
@@ -183,6 +185,8 @@ static bool read_entries(const char *verb, tool_model *model) {
     model->entry.bindings = model->bindings;
     model->entry.given = model->given;
     model->entry.given_count = model->given_count;
+    model->entry.growing = model->growing;
+    model->entry.growing_count = model->growing_count;
     model->options.entries = &model->entry;
     model->options.entry_count = 1;
     if (model->entries.count == 0) return true;
@@ -204,6 +208,7 @@ static bool read_entries(const char *verb, tool_model *model) {
 /* A saved program is compiled already: options that would shape it are refused, not ignored. */
 static bool check_program(const char *verb, const tool_model *model) {
     const char *given = model->binds.count != 0      ? "--bind"
+                        : model->growths.count != 0  ? "--grow"
                         : model->entries.count != 0  ? "--entry NAME:SYM=N"
                         : model->givens.count != 0   ? "--given"
                         : model->disabled.count != 0 ? "--disable"
@@ -247,7 +252,9 @@ bool tool_model_begin(const char *verb, tool_model *model, int *out_code) {
                                            .search_ns = model->search_ms * 1000000,
                                            .rank_count = (uint32_t)model->ranks};
     if (!tool_disable(verb, &model->disabled, &model->options) ||
-        !tool_bindings(verb, &model->binds, model->bindings, &model->entry.binding_count) ||
+        !tool_bindings(verb, "--bind", &model->binds, model->bindings,
+                       &model->entry.binding_count) ||
+        !tool_bindings(verb, "--grow", &model->growths, model->growing, &model->growing_count) ||
         !read_givens(verb, model) || !read_entries(verb, model) || !check_program(verb, model)) {
         return false;
     }

@@ -98,9 +98,9 @@ const char *tool_type(const rlx_graph *graph, rlx_dtype dtype, const rlx_shape *
 /* Whether a file is a saved program rather than a model. */
 bool tool_is_program(const char *path);
 
-/* --bind SYM=N .. into bindings; false with a message. */
-bool tool_bindings(const char *verb, const tool_list *list, rlx_binding *out_bindings,
-                   uint32_t *out_count);
+/* --bind SYM=N .. (or another option like it) into bindings; false with a message. */
+bool tool_bindings(const char *verb, const char *option, const tool_list *list,
+                   rlx_binding *out_bindings, uint32_t *out_count);
 /* Zeroed memory that lives as long as the process; NULL without memory. */
 void *tool_keep(size_t bytes);
 /* "NAME=VALUE" split in a copy that lives as long as the process; false when there is no '='. */
@@ -114,10 +114,11 @@ typedef struct tool_model {
     const char *path, *device;
     uint64_t threads, search_ms, memory_limit, weights_budget;
     uint64_t ranks; /* 0, 1: alone */
-    tool_list binds, disabled, entries, givens;
+    tool_list binds, growths, disabled, entries, givens;
     bool without_reuse, keep_inputs;
     /* filled by tool_model_begin */
-    rlx_binding bindings[TOOL_LIST_MOST];
+    rlx_binding bindings[TOOL_LIST_MOST], growing[TOOL_LIST_MOST];
+    uint32_t growing_count;
     rlx_given_value given[2 * TOOL_LIST_MOST]; /* from --given, then from --input */
     uint32_t given_count;
     rlx_entry_spec entry;   /* the only one, where no --entry was given */
@@ -129,6 +130,8 @@ typedef struct tool_model {
         {"--threads", TOOL_NUMBER, &(model).threads, "N", "CPU threads; 0: all there are"},       \
         {"--bind", TOOL_MANY, &(model).binds, "SYM=N",                                            \
          "the size of a symbolic dim; again for more"},                                           \
+        {"--grow", TOOL_MANY, &(model).growths, "SYM=N",                                          \
+         "a size that grows from run to run, to N at most (ONNX)"},                               \
         {"--given", TOOL_MANY, &(model).givens, "NAME=F.npy",                                     \
          "the value of an input that decides shapes (ONNX)"},                                     \
         {"--disable", TOOL_MANY, &(model).disabled, "PASS", "leave out a pass, or all"},          \

@@ -34,6 +34,11 @@ typedef struct rlx_entry_spec {
     uint32_t binding_count;
     const rlx_given_value *given;
     uint32_t given_count;
+    /* Of an ONNX model: sizes that grow from run to run, and the most rows that they can have.
+     * Inputs of such a size that the model gives back with more rows (keys and values of a decoder)
+     * become states, which are neither set nor read: each run appends to them. docs/onnx.md. */
+    const rlx_binding *growing;
+    uint32_t growing_count;
 } rlx_entry_spec;
 
 /* Zeroed but for `size`, it compiles one entry "main" without bindings and with every pass on.

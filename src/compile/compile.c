@@ -98,6 +98,10 @@ static rlx_status lower_best(rlx_pass_context *context, rlx_scratch memories[2],
 static rlx_status make_graph(const rlx_graph_maker *maker, const rlx_entry_spec *entry,
                              const rlx_allocator *allocator, rlx_graph **out_graph) {
     rlx_graph *graph = NULL;
+    if (maker->graph != NULL && entry->growing_count != 0) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "'%s' cannot grow: only sizes of ONNX models can",
+                        entry->growing[0].symbol);
+    }
     if (maker->graph != NULL) return rlx_graph_share(maker->graph, allocator, out_graph);
     RLX_TRY(maker->make(maker->user, entry, allocator, &graph));
     rlx_status status = check_graph(graph, allocator);

@@ -151,6 +151,7 @@ rlx_status rlx_graph_infer_node(rlx_graph *graph, rlx_node_id id) {
         }
         rlx_infer infer = {.graph = graph,
                            .node = node,
+                           .in_ids = node->inputs,
                            .out_ids = node->outputs,
                            .op = node->op,
                            .attrs = node->attrs,

@@ -13,6 +13,7 @@ struct rlx_node;
 typedef struct rlx_infer {
     const struct rlx_graph *graph; /* control flow only: its blocks; else may be NULL */
     const struct rlx_node *node;   /* control flow only */
+    const rlx_value_id *in_ids;    /* for rules that make an input the extent of an output */
     const rlx_value_id *out_ids;   /* for rules whose outputs are extents of others */
     rlx_op op;
     const void *attrs;
@@ -46,7 +47,7 @@ bool rlx_dtype_is_integer(rlx_dtype dtype); /* signed or unsigned, not bool */
     X(cumsum) X(softmax)                                                                          \
     X(norm) X(channel_norm) X(attention) X(rope) X(gather) X(gather_elements) X(gather_nd)        \
     X(scatter) X(slice) X(concat) X(split) X(pad) X(transpose) X(reshape) X(squeeze) X(expand)    \
-    X(tile) X(nonzero) X(state_write) X(flow) X(recurrent) X(pack) X(collective)      \
+    X(tile) X(nonzero) X(limit) X(state_write) X(flow) X(recurrent) X(pack) X(collective)      \
     X(nms) X(roi_align) X(unique)
 /* clang-format on */
 #define X(family) RLX_WARN_UNUSED rlx_status rlx_infer_##family(rlx_infer *infer);

@@ -4,6 +4,8 @@
  * copies. */
 #include "ir/view.h"
 
+#include <string.h>
+
 static rlx_status resolve_axis(int64_t start, int64_t end, int64_t step, int64_t dim,
                                rlx_slice_axis *out) {
     if (step == 0) return RLX_FAIL(RLX_INVALID_GRAPH, "slice step is 0");
@@ -151,6 +153,9 @@ bool rlx_view_map(rlx_op op, const void *attrs, uint32_t output, uint32_t output
         return view_transpose(attrs, in, out);
     case RLX_OP_EXPAND:
         return view_expand(in, out);
+    case RLX_OP_LIMIT:
+        memcpy(out->strides, in->strides, sizeof out->strides);
+        return true;
     case RLX_OP_IDENTITY:
     case RLX_OP_RESHAPE:
     case RLX_OP_SQUEEZE:

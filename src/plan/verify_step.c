@@ -143,7 +143,8 @@ static rlx_status check_types(plan_check *check, const rlx_plan_step *step,
         }
         check->inputs[i] = operands[i] == RLX_NONE ? NULL : &check->types[i];
     }
-    rlx_infer infer = {.out_ids = check->ids + in_count,
+    rlx_infer infer = {.in_ids = check->ids,
+                       .out_ids = check->ids + in_count,
                        .op = step->op,
                        .attrs = step->attrs,
                        .in_count = in_count,

@@ -266,6 +266,7 @@ const rlx_ref_row rlx_ref_move_rows[] = {
     {RLX_OP_UNSQUEEZE, {"unsqueeze_scalar", view_run, view_items, NULL, NULL}},
     {RLX_OP_FLATTEN, {"flatten_scalar", view_run, view_items, NULL, NULL}},
     {RLX_OP_EXPAND, {"expand_scalar", view_run, view_items, NULL, NULL}},
+    {RLX_OP_LIMIT, {"limit_scalar", view_run, view_items, NULL, NULL}},
     {RLX_OP_TILE, {"tile_scalar", tile_run, view_items, NULL, NULL}},
     {RLX_OP_NONZERO, {"nonzero_scalar", nonzero_run, one_item, input_cost, NULL}},
     {RLX_OP_COPY, {"copy_scalar", view_run, view_items, NULL, NULL}},

@@ -44,7 +44,7 @@ rlx_status rlx_session_create(const rlx_allocator *allocator, rlx_graph *graph,
 /* Whether a build with `entry` would give the session's graph again: nothing is bound, and what is
  * offered are inputs as they are there. */
 static bool is_graph_of(const rlx_session *session, const rlx_entry_spec *entry) {
-    if (!session->is_whole || entry->binding_count != 0) return false;
+    if (!session->is_whole || entry->binding_count != 0 || entry->growing_count != 0) return false;
     for (uint32_t i = 0; i < entry->given_count; i++) {
         const rlx_given_value *given = &entry->given[i];
         rlx_value_id id;
@@ -180,6 +180,10 @@ static rlx_status make_key(const rlx_session *session, const rlx_program *progra
         for (uint32_t b = 0; b < entry->binding_count; b++) {
             add_name(&key, entry->bindings[b].symbol);
             rlx_text_printf(&key, "=%" PRId64, entry->bindings[b].value);
+        }
+        for (uint32_t b = 0; b < entry->growing_count; b++) {
+            add_name(&key, entry->growing[b].symbol);
+            rlx_text_printf(&key, "=..%" PRId64, entry->growing[b].value);
         }
         for (uint32_t g = 0; g < entry->given_count; g++)
             add_given(&key, program, e, &entry->given[g]);

@@ -298,6 +298,22 @@ static void extents_follow_their_axis(void **state) {
     assert_int_equal(self->out[1], result(self, 0)->extents[1]);
 }
 
+static void limit_makes_an_input_the_size_of_an_axis(void **state) {
+    fixture *self = *state;
+    rlx_value_id x = sized(self, DIMS(2, 8, 6), 1, self->extent);
+    rlx_value_id size = input(self, RLX_DTYPE_I64, (rlx_shape){0});
+    rlx_value_id wide = input(self, RLX_DTYPE_I64, DIMS(1));
+    assert_ok(add(self, RLX_OP_LIMIT, &(rlx_axis_attrs){-1}, (rlx_value_id[]){x, size}, 2, 1));
+    assert_int_equal(self->extent, result(self, 0)->extents[1]);
+    assert_int_equal(size, result(self, 0)->extents[2]);
+    assert_ok(add(self, RLX_OP_LIMIT, &(rlx_axis_attrs){1}, (rlx_value_id[]){x, size}, 2, 1));
+    assert_int_equal(size, result(self, 0)->extents[1]); /* whatever it was before */
+    assert_refused(RLX_INVALID_GRAPH, "i64[]",
+                   add(self, RLX_OP_LIMIT, &(rlx_axis_attrs){1}, (rlx_value_id[]){x, wide}, 2, 1));
+    assert_refused(RLX_INVALID_GRAPH, "axis",
+                   add(self, RLX_OP_LIMIT, &(rlx_axis_attrs){3}, (rlx_value_id[]){x, size}, 2, 1));
+}
+
 static void extents_that_would_change_are_refused(void **state) {
     fixture *self = *state;
     rlx_value_id x = sized(self, DIMS(2, 8, 6), 1, self->extent);
@@ -390,6 +406,7 @@ int main(void) {
         TEST(gathers_and_scatters_are_refused_with_the_reason),
         TEST(blocks_are_never_taken_apart),
         TEST(extents_follow_their_axis),
+        TEST(limit_makes_an_input_the_size_of_an_axis),
         TEST(extents_that_would_change_are_refused),
         TEST(state_writes_give_the_length_as_extent),
         TEST(state_writes_are_refused_with_the_reason),

@@ -81,7 +81,8 @@ static uint32_t op_into(family *f, rlx_op op, const void *attrs, const uint32_t 
         out[i] = rlx_type_make(RLX_DTYPE_F32, NULL, 0);
         ids[i] = f->b.plan->slots.count + i;
     }
-    rlx_infer infer = {.out_ids = ids,
+    rlx_infer infer = {.in_ids = inputs,
+                       .out_ids = ids,
                        .op = op,
                        .attrs = attrs == NULL ? no_attrs : attrs,
                        .in_count = count,
@@ -257,6 +258,8 @@ static void extent_ops(family *f) {
     OP(f, RLX_OP_REDUCE_SUM, &reduce, k);
     uint32_t places = OP(f, RLX_OP_NONZERO, NULL, x);
     OP(f, RLX_OP_ADD, NULL, places, at);
+    rlx_axis_attrs first = {0};
+    OP(f, RLX_OP_LIMIT, &first, x, at);
     uint32_t go = input(f, RLX_DTYPE_BOOL, SCALAR);
     builder_jump(&f->b, 0, go, 1);
 }

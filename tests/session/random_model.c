@@ -379,11 +379,15 @@ static void make_nonzero(maker *self) {
     put(self, "v%d = slice(v0) starts=[0] ends=[1] axes=[1]\n", name);
     put(self, "v%d = reshape(v%d) shape=[4]\n", name + 1, name);
     put(self, "v%d = greater(v%d, zero)\n", name + 2, name + 1);
-    put(self, "v%d, v%d = nonzero(v%d)\n", name + 3, self->next, name + 2);
+    int count = self->next++;
+    put(self, "v%d, v%d = nonzero(v%d)\n", name + 3, count, name + 2);
     put(self, "v%d = squeeze(v%d) axes=[0]\n", name + 4, name + 3);
-    self->next++;
     item rows = {.name = name + 5, .rank = 2, .dims = {4, 3}};
-    put(self, "v%d = gather(v0, v%d) axis=0\n", rows.name, name + 4);
+    if (below(self, 2) == 0) {
+        put(self, "v%d = gather(v0, v%d) axis=0\n", rows.name, name + 4);
+    } else { /* as many rows, from the first on */
+        put(self, "v%d = limit(v0, v%d) axis=0\n", rows.name, count);
+    }
     put_sized(self, rows);
 }
 

@@ -70,6 +70,7 @@ typedef struct ox {
     uint32_t symbol_count;
     rlx_text problems; /* one line per unsupported node */
     uint32_t problem_count;
+    struct ox_growth *growth;   /* inputs that became states; NULL: nothing grows (growth.h) */
     struct ox_cut_places *cuts; /* what run-time slices have counted so far (extent.c) */
     uint32_t depth;
     bool is_placed;   /* the failure says in which node */

@@ -3,6 +3,7 @@
  * and axes that have them where the graph's op wants a planned size. What is planned is the bound;
  * values go to their bound and back by places that are counted at run time. */
 #include "import/onnx/extent.h"
+#include "import/onnx/growth.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
 
@@ -98,10 +99,105 @@ static bool step_back(ox *o, element *at) {
     return is_within(o, at);
 }
 
+static int64_t number_at(const ox *o, const element *at) {
+    const rlx_value *info = &o->graph->values.items[at->value];
+    return (int64_t)rlx_load_f64(info->type.dtype, info->data, at->index);
+}
+
+/* The element of input `input` that element `at` of an elementwise node is made of. */
+static bool operand_at(ox *o, const rlx_node *node, uint32_t input, const element *at,
+                       element *out) {
+    uint64_t of_input = 0, of_output = 0;
+    const rlx_value *values = o->graph->values.items;
+    *out = (element){node->inputs[input], at->index};
+    if (rlx_shape_elements(&values[out->value].type.shape, &of_input) != RLX_OK ||
+        rlx_shape_elements(&values[at->value].type.shape, &of_output) != RLX_OK)
+        return false;
+    if (of_input == 1) out->index = 0;
+    return of_input == 1 || of_input == of_output;
+}
+
+static bool sum_of(ox *o, element at, int depth, ox_sum *out);
+
+/* Whether two sizes are equal, where that can be told. */
+static bool compare_at(ox *o, element at, int depth, bool *out_equal) {
+    element left, right;
+    ox_sum a, b;
+    while (producer_of(o, at.value) != NULL && producer_of(o, at.value)->op != RLX_OP_EQUAL) {
+        if (!step_back(o, &at)) return false;
+    }
+    const rlx_node *node = producer_of(o, at.value);
+    if (node == NULL && ox_is_constant(o, at.value) && is_within(o, &at)) {
+        *out_equal = number_at(o, &at) != 0;
+        return true;
+    }
+    if (node == NULL || !operand_at(o, node, 0, &at, &left) ||
+        !operand_at(o, node, 1, &at, &right) || !sum_of(o, left, depth, &a) ||
+        !sum_of(o, right, depth, &b))
+        return false;
+    *out_equal = a.plus == b.plus;
+    if (a.has_held == b.has_held) return true;
+    *out_equal = false; /* held is 0 or more, so a smaller number is never it plus something */
+    return a.has_held ? b.plus < a.plus : a.plus < b.plus;
+}
+
+/* The chosen side of a where that asks whether a size is some number, as exporters write Expand. */
+static bool choose_at(ox *o, const rlx_node *node, const element *at, int depth, element *out) {
+    element condition;
+    bool is_equal;
+    return operand_at(o, node, 0, at, &condition) && compare_at(o, condition, depth, &is_equal) &&
+           operand_at(o, node, is_equal ? 1 : 2, at, out);
+}
+
+static bool add_sums(ox *o, const rlx_node *node, const element *at, int depth, ox_sum *out) {
+    element left, right;
+    ox_sum a, b;
+    int sign = node->op == RLX_OP_SUB ? -1 : 1;
+    if (!operand_at(o, node, 0, at, &left) || !operand_at(o, node, 1, at, &right) ||
+        !sum_of(o, left, depth, &a) || !sum_of(o, right, depth, &b))
+        return false;
+    int held = a.has_held + sign * b.has_held;
+    out->has_held = held == 1;
+    out->plus = a.plus + sign * b.plus;
+    return held == 0 || held == 1;
+}
+
+static bool sum_of(ox *o, element at, int depth, ox_sum *out) {
+    for (int i = depth; i < MOST_STEPS && is_within(o, &at); i++) {
+        const rlx_value *info = &o->graph->values.items[at.value];
+        if (!rlx_dtype_is_integer(info->type.dtype)) return false;
+        if (info->kind == RLX_VALUE_CONSTANT) {
+            *out = (ox_sum){false, number_at(o, &at)};
+            return out->plus > -OX_MOST_NUMBERS && out->plus < INT64_MAX / 4;
+        }
+        if (ox_find_grown_size(o, at.value, out)) return true;
+        const rlx_node *node = producer_of(o, at.value);
+        bool is_sum = node != NULL && (node->op == RLX_OP_ADD || node->op == RLX_OP_SUB);
+        if (is_sum) return add_sums(o, node, &at, i + 1, out);
+        if (node != NULL && node->op == RLX_OP_WHERE) {
+            if (!choose_at(o, node, &at, i + 1, &at)) return false;
+        } else if (!step_back(o, &at)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+bool ox_sum_at(ox *o, rlx_value_id value, int64_t index, ox_sum *out) {
+    return ox_ok(o) && o->growth != NULL && value != RLX_NONE &&
+           sum_of(o, (element){value, index}, 0, out);
+}
+
 bool ox_size_at(ox *o, rlx_value_id value, int64_t index, int64_t *out_size,
                 rlx_value_id *out_extent) {
     element at = {value, index};
     uint32_t axis;
+    ox_sum sum;
+    if (ox_sum_at(o, value, index, &sum)) {
+        *out_size = sum.has_held ? o->growth->most : sum.plus;
+        *out_extent = sum.has_held ? ox_grown_size(o, sum.plus) : RLX_NONE;
+        return true;
+    }
     for (int i = 0; i < MOST_STEPS && is_within(o, &at); i++) {
         const rlx_value *info = &o->graph->values.items[at.value];
         *out_extent = RLX_NONE;
@@ -142,42 +238,42 @@ bool ox_need_sizes(ox *o, rlx_value_id value, ox_sizes *out) {
     return ox_need_ints(o, value, &out->dims);
 }
 
-/* Something of size [n], n being the extent; what it holds means nothing. */
-static rlx_value_id column_of(ox *o, rlx_value_id extent) {
+rlx_value_id ox_limit(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent) {
+    const rlx_axis_attrs attrs = {axis};
+    if (!ox_ok(o) || extent == RLX_NONE || ox_type(o, x).extents[axis] == extent) return x;
+    const rlx_value_id inputs[] = {x, extent};
+    return ox_node(o, RLX_OP_LIMIT, &attrs, inputs, 2);
+}
+
+/* The most that a run-time size can be. */
+static int64_t bound_of(ox *o, rlx_value_id extent) {
     uint32_t axis;
-    const int64_t flat[] = {-1};
-    rlx_value_id x = find_witness(o, extent, &axis);
-    for (uint32_t i = 0; ox_ok(o) && x != RLX_NONE && i < ox_rank(o, x); i++) {
-        if (i != axis && ox_dim(o, x, i) != 1) x = ox_slice(o, x, i, 0, 1, 1);
-    }
-    return x == RLX_NONE ? x : ox_reshape(o, x, flat, 1);
+    if (ox_is_grown_size(o, extent)) return o->growth->most;
+    rlx_value_id witness = find_witness(o, extent, &axis);
+    return witness == RLX_NONE ? 0 : ox_dim(o, witness, axis);
 }
 
 rlx_value_id ox_spread(ox *o, rlx_value_id x, const ox_sizes *sizes) {
-    int64_t dims[RLX_MAX_RANK] = {0}, shape[RLX_MAX_RANK] = {0};
+    int64_t dims[RLX_MAX_RANK] = {0};
     uint32_t rank = sizes->dims.count;
     if (ox_ok(o) && rank > RLX_MAX_RANK)
         ox_unsupported(o, "a shape of %u dims; at most %d", rank, RLX_MAX_RANK);
     if (!ox_ok(o)) return RLX_NONE;
-    for (uint32_t i = 0; i < rank; i++)
-        dims[i] = sizes->extents[i] == RLX_NONE ? sizes->dims.items[i] : 1;
-    x = ox_expand(o, x, dims, rank);
-    for (uint32_t i = 0; i < rank && ox_ok(o); i++) {
-        if (sizes->extents[i] == RLX_NONE) continue;
-        rlx_value_id column = column_of(o, sizes->extents[i]);
-        for (uint32_t k = 0; k < rank; k++)
-            shape[k] = k == i ? -1 : 1;
-        rlx_value_id any = ox_binary(o, RLX_OP_EQUAL, column, column);
-        x = ox_where(o, ox_reshape(o, any, shape, rank), x, x);
+    rlx_type type = ox_type(o, x);
+    for (uint32_t i = 0; i < rank; i++) {
+        uint32_t from = i + type.shape.rank - rank; /* wraps where x has no such axis */
+        bool has_it = from < type.shape.rank && type.extents[from] != RLX_NONE;
+        dims[i] = has_it ? 1 : sizes->dims.items[i];
     }
+    x = ox_expand(o, x, dims, rank);
+    for (uint32_t i = 0; i < rank && ox_ok(o); i++)
+        x = ox_limit(o, x, ox_rank(o, x) - rank + i, sizes->extents[i]);
     return x;
 }
 
 rlx_value_id ox_places(ox *o, rlx_value_id extent) {
-    const rlx_cumsum_attrs before = {.exclusive = true};
-    const ox_sizes sizes = {.dims = {.count = 1}, .extents = {extent}, .has_extent = true};
-    rlx_value_id ones = ox_spread(o, ox_scalar(o, RLX_DTYPE_I64, 1), &sizes);
-    return ox_node(o, RLX_OP_CUMSUM, &before, &ones, 1);
+    if (!ox_ok(o)) return RLX_NONE;
+    return ox_limit(o, ox_range(o, RLX_DTYPE_I64, bound_of(o, extent)), 0, extent);
 }
 
 /* Axis `axis` in front, or back where it was. */
@@ -210,7 +306,7 @@ rlx_value_id ox_to_bound(ox *o, rlx_value_id x, uint32_t axis) {
 }
 
 rlx_value_id ox_from_bound(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent) {
-    return extent == RLX_NONE ? x : ox_gather(o, x, ox_places(o, extent), axis);
+    return ox_limit(o, x, axis, extent);
 }
 
 /* The places along an axis where `keep` holds. */
@@ -222,6 +318,8 @@ static rlx_value_id places_where(ox *o, rlx_value_id keep) {
 }
 
 rlx_value_id ox_join(ox *o, const rlx_value_id *parts, uint32_t count, uint32_t axis) {
+    rlx_value_id grown = ox_join_grown(o, parts, count, axis);
+    if (grown != RLX_NONE) return grown;
     rlx_value_id *whole = ox_memory(o, count, sizeof *whole);
     rlx_value_id *keep = ox_memory(o, count, sizeof *keep);
     for (uint32_t i = 0; i < count && ox_ok(o); i++) {
@@ -311,6 +409,8 @@ rlx_value_id ox_cut(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id start, rl
     if (ox_ok(o) && step < 1) ox_unsupported(o, "a step of %" PRId64 " at run time", step);
     if (!ox_ok(o)) return RLX_NONE;
     rlx_type type = ox_type(o, x);
+    rlx_value_id part = step == 1 ? ox_cut_grown(o, x, axis, start, end) : RLX_NONE;
+    if (part != RLX_NONE) return part;
     const cut_key key = {.start = key_of(o, start),
                          .end = key_of(o, end),
                          .dim = type.shape.dims[axis],

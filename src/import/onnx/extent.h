@@ -18,6 +18,16 @@ bool ox_size_at(ox *o, rlx_value_id value, int64_t index, int64_t *out_size,
 /* Like ox_need_ints, for a shape that may have run-time sizes. */
 bool ox_need_sizes(ox *o, rlx_value_id value, ox_sizes *out);
 
+/* A size as what caches held before the run (growth.h), if that is in it, plus a number. */
+typedef struct ox_sum {
+    bool has_held;
+    int64_t plus;
+} ox_sum;
+/* One element of a value as such a sum. False: it is none, or nothing grows in this model. */
+bool ox_sum_at(ox *o, rlx_value_id value, int64_t index, ox_sum *out);
+
+/* x with the first rows of an axis, as many as a run-time size says, in the same memory. */
+rlx_value_id ox_limit(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent);
 /* x repeated to a shape with run-time sizes. */
 rlx_value_id ox_spread(ox *o, rlx_value_id x, const ox_sizes *sizes);
 /* 0 .. n - 1, n being a run-time size. */

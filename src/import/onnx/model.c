@@ -4,7 +4,7 @@
  * numbers, which is no range of the file); the next build decodes again. Inputs
  * get their sizes from bindings and from the values that the caller offers; of those, only what
  * decides shapes becomes a constant. */
-#include "import/onnx/build.h"
+#include "import/onnx/growth.h"
 #include "import/onnx/import_onnx.h"
 
 #include "base/log.h"
@@ -127,14 +127,32 @@ static void learn_symbols(ox *o, const char *name, const rlx_onnx_type *declared
     for (uint32_t i = 0; i < type->rank && ox_ok(o); i++) {
         if (type->dims[i] >= 0) continue;
         const char *symbol = symbol_name(o, name, type, i);
-        if (ox_ok(o) && !find_binding(o, symbol, &known))
+        if (ox_ok(o) && !find_binding(o, symbol, &known) && !ox_grows(o, symbol, &known))
             learn_symbol(o, symbol, given->shape.dims[i]);
     }
 }
 
+/* The axis of an input that grows, if one does. */
+typedef struct input_growth {
+    bool is_there;
+    uint32_t axis;
+    int64_t plus;
+} input_growth;
+
+static bool find_growth(ox *o, const char *name, const char *symbol, uint32_t axis,
+                        int64_t *out_dim, input_growth *out_growth) {
+    int64_t plus;
+    if (!ox_grows(o, symbol, &plus)) return false;
+    if (out_growth->is_there)
+        ox_fail(o, RLX_FAIL(RLX_UNSUPPORTED, "input '%s' has two sizes that grow", name));
+    *out_growth = (input_growth){true, axis, plus};
+    *out_dim = o->growth->most;
+    return true;
+}
+
 /* The shape of an input: numbers, or symbols where `is_outline`. */
 static void find_shape(ox *o, const char *name, const rlx_onnx_type *type, bool is_outline,
-                       rlx_shape *out_shape) {
+                       rlx_shape *out_shape, input_growth *out_growth) {
     const rlx_given_value *given = find_given(o, name);
     rlx_shape shape = {.rank = type->rank};
     if (!type->has_shape) {
@@ -157,6 +175,7 @@ static void find_shape(ox *o, const char *name, const rlx_onnx_type *type, bool 
         if (!ox_ok(o)) return;
         shape.dims[i] = symbol_dim;
         if (is_outline || find_binding(o, symbol, &shape.dims[i])) continue;
+        if (find_growth(o, name, symbol, i, &shape.dims[i], out_growth)) continue;
         if (given != NULL && i < given->shape.rank) { /* an element of a sequence */
             shape.dims[i] = given->shape.dims[i];
             continue;
@@ -187,19 +206,22 @@ static ox_item tensor_input(ox *o, const char *name, const rlx_onnx_type *declar
     const rlx_onnx_type held = bytes_type(o, name, declared), *type = &held;
     rlx_dtype dtype = RLX_DTYPE_F32;
     rlx_shape shape = {0};
+    input_growth growth = {0};
     rlx_value_id value = RLX_NONE;
     if (!rlx_onnx_dtype(type->data_type, &dtype)) {
         ox_fail(o, RLX_FAIL(RLX_UNSUPPORTED, "input '%s' has type %s", name,
                             rlx_onnx_type_name(type->data_type)));
         return (ox_item){.kind = OX_UNKNOWN};
     }
-    find_shape(o, name, type, is_outline, &shape);
+    find_shape(o, name, type, is_outline, &shape, &growth);
     if (ox_ok(o) && rlx_onnx_is_string(declared->data_type) && shape.rank == 0 && !is_outline)
         ox_fail(o, RLX_FAIL(RLX_INVALID_ARGUMENT,
                             "input '%s' holds strings: bytes in one more axis are wanted", name));
     if (!is_outline) check_given(o, name, dtype, &shape);
     if (!ox_ok(o)) return (ox_item){.kind = OX_UNKNOWN};
-    if (is_bound) {
+    if (growth.is_there) {
+        value = ox_growing_input(o, name, dtype, &shape, growth.axis, growth.plus);
+    } else if (is_bound) {
         const rlx_given_value *given = find_given(o, name);
         ox_fail(o, rlx_graph_add_constant(o->graph, name, dtype, shape, given->data, given->bytes,
                                           &value));
@@ -292,13 +314,18 @@ static void build_graph(ox *o) {
         o->cells[i] = RLX_NONE;
     o->opsets = o->model->opsets;
     o->opset_count = o->model->opset_count;
+    ox_growth_begin(o);
     define_inputs(o, false);
     rlx_onnx_graph body = *graph;
     body.input_count = 0; /* defined above */
     ox_body(o, &body, NULL, 0, outputs);
     if (o->wants_restart || o->problem_count != 0) return;
-    for (uint32_t i = 0; i < graph->output_count && ox_ok(o); i++)
+    for (uint32_t i = 0; i < graph->output_count && ox_ok(o); i++) {
+        bool is_tensor = outputs[i].kind == OX_TENSOR;
+        if (is_tensor && ox_give_back(o, outputs[i].value)) continue;
         add_output(o, graph->outputs[i].name, outputs[i]);
+    }
+    ox_growth_end(o);
 }
 
 /* The error text holds as many nodes as fit; each is also a message of its own. */

@@ -2,7 +2,7 @@
 /* Values that decide shapes. They are constants, small weights, or computed from model inputs; of
  * the last kind the caller must offer the inputs' values, which then are constants of this build.
  */
-#include "import/onnx/build.h"
+#include "import/onnx/extent.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
 #include "ir/source.h"
@@ -138,7 +138,24 @@ static int64_t load_int(const rlx_value *info, int64_t index) {
     return (int64_t)rlx_load_f64(info->type.dtype, info->data, index);
 }
 
+/* Differences of sizes that grow are numbers. */
+static bool list_of_sums(ox *o, rlx_value_id value, int64_t **out_items, uint32_t *out_count) {
+    ox_sum sum;
+    if (!ox_ok(o) || o->growth == NULL || value == RLX_NONE || ox_is_constant(o, value))
+        return false;
+    int64_t count = ox_elements(o, value);
+    int64_t *items = ox_memory(o, (uint64_t)count, sizeof *items);
+    for (int64_t i = 0; i < count && ox_ok(o); i++) {
+        if (!ox_sum_at(o, value, i, &sum) || sum.has_held) return false;
+        items[i] = sum.plus;
+    }
+    *out_items = items;
+    *out_count = (uint32_t)count;
+    return ox_ok(o);
+}
+
 bool ox_need_list(ox *o, rlx_value_id value, int64_t **out_items, uint32_t *out_count) {
+    if (list_of_sums(o, value, out_items, out_count)) return true;
     if (!ox_need(o, value)) return false;
     int64_t count = ox_elements(o, value);
     int64_t *items = ox_memory(o, (uint64_t)count, sizeof *items);

@@ -2,6 +2,7 @@
 /* Attention, MultiHeadAttention and QAttention of com.microsoft: projections, heads and masks
  * around the graph's own attention. Caches are concatenated, as standard ops would. */
 #include "import/onnx/attention.h"
+#include "import/onnx/extent.h"
 #include "import/onnx/quant.h"
 
 /* Splits one axis into heads and puts them before the sequence. */
@@ -101,7 +102,8 @@ static rlx_value_id read_mask(ox *o, const facts *f, rlx_value_id mask) {
 /* Keys or values of before, then the new ones; both [B][N][..][H]. */
 static rlx_value_id joined(ox *o, rlx_value_id past, rlx_value_id now) {
     const rlx_value_id parts[] = {past, now};
-    return past == RLX_NONE ? now : ox_concat(o, parts, 2, 2);
+    if (past == RLX_NONE || !ox_ok(o)) return now;
+    return ox_has_extent(o, past) ? ox_join(o, parts, 2, 2) : ox_concat(o, parts, 2, 2);
 }
 
 /* q, k and v side by side, [B][S][D + D + Dv], and a cache [2][B][N][P][H]. */

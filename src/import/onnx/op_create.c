@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that make tensors from numbers and shapes, and those that pick by data. */
-#include "import/onnx/extent.h"
+#include "import/onnx/growth.h"
 #include "import/onnx/ops.h"
 #include "ir/dtype.h"
 
@@ -74,17 +74,37 @@ void rlx_ox_trilu(ox *o) {
     bool is_upper = ox_int(o, "upper", 1) != 0;
     if (ox_ok(o) && rank < 2) ox_invalid(o, "input has rank %u", rank);
     if (!ox_ok(o)) return;
-    rlx_value_id far = distance(o, ox_dim(o, x, rank - 2), ox_dim(o, x, rank - 1));
+    rlx_type type = ox_type(o, x);
+    rlx_value_id far = distance(o, type.shape.dims[rank - 2], type.shape.dims[rank - 1]);
+    for (uint32_t i = 0; i < 2; i++)
+        far = ox_limit(o, far, i, type.extents[rank - 2 + i]);
     if (k == RLX_NONE) k = ox_scalar(o, RLX_DTYPE_I64, 0);
     k = ox_reshape(o, k, NULL, 0);
     rlx_value_id keep = ox_binary(o, is_upper ? RLX_OP_GREATER_EQUAL : RLX_OP_LESS_EQUAL, far, k);
     ox_give(o, 0, ox_where(o, keep, x, ox_scalar(o, ox_dtype(o, x), 0)));
 }
 
+/* From and to sizes that grow: so many elements, or a run-time number of them. */
+static bool range_of_sums(ox *o, rlx_value_id start, rlx_value_id limit, rlx_value_id delta) {
+    ox_sum first, last, step;
+    if (!ox_sum_at(o, start, 0, &first) || !ox_sum_at(o, limit, 0, &last) ||
+        !ox_sum_at(o, delta, 0, &step) || step.has_held || step.plus != 1)
+        return false;
+    if (!last.has_held) return false;
+    int64_t count = last.plus - first.plus;
+    if (first.has_held && count > OX_MOST_NUMBERS) return false;
+    rlx_value_id steps = first.has_held ? ox_range(o, RLX_DTYPE_I64, count < 0 ? 0 : count)
+                                        : ox_places(o, ox_grown_size(o, count));
+    start = ox_reshape(o, ox_cast(o, start, RLX_DTYPE_I64), NULL, 0);
+    ox_give(o, 0, ox_cast(o, ox_binary(o, RLX_OP_ADD, steps, start), ox_dtype(o, limit)));
+    return true;
+}
+
 /* The number of elements must be known; the elements are computed where they are needed. */
 void rlx_ox_range(ox *o) {
     rlx_value_id start = ox_in(o, 0), limit = ox_in(o, 1), delta = ox_in(o, 2), extent = RLX_NONE;
     int64_t bound;
+    if (range_of_sums(o, start, limit, delta)) return;
     if (ox_ok(o) && ox_is_constant(o, start) && ox_is_constant(o, delta) &&
         ox_size_at(o, limit, 0, &bound, &extent) && extent != RLX_NONE &&
         ox_need_double(o, start) == 0 && ox_need_double(o, delta) == 1) {

@@ -2,6 +2,7 @@
 /* RotaryEmbedding and GroupQueryAttention of com.microsoft, as decoders of language models have
  * them: a cache of keys and values in which each sequence has a length of its own. */
 #include "import/onnx/attention.h"
+#include "import/onnx/extent.h"
 
 #include <float.h>
 #include <string.h>
@@ -99,10 +100,20 @@ typedef struct cache {
     int64_t total, room;   /* keys at most, and what the result has room for */
     int64_t past;
     rlx_value_id pasts; /* i64 [B][1][1][1], or RLX_NONE: `past` */
+    rlx_value_id held;  /* of one sequence whose cache is a state: its rows (growth.h); RLX_NONE */
 } cache;
 
 static cache read_cache(ox *o, rlx_value_id q, rlx_value_id past_key) {
-    cache c = {.batch = ox_dim(o, q, 0), .length = ox_dim(o, q, 2), .pasts = RLX_NONE};
+    cache c = {.batch = ox_dim(o, q, 0), .length = ox_dim(o, q, 2)};
+    c.pasts = c.held = RLX_NONE;
+    if (!ox_ok(o)) return c;
+    if (past_key != RLX_NONE) c.held = ox_type(o, past_key).extents[2];
+    if (c.held != RLX_NONE && c.batch != 1)
+        ox_unsupported(o, "caches of %" PRId64 " sequences that grow", c.batch);
+    if (c.held != RLX_NONE) {
+        c.total = c.room = ox_dim(o, past_key, 2);
+        return c;
+    }
     c.total = ox_need_int(o, ox_in(o, 6));
     if (!ox_ok(o)) return c;
     int64_t old = past_key == RLX_NONE ? 0 : ox_dim(o, past_key, 2);
@@ -146,6 +157,7 @@ static rlx_value_id extended_each(ox *o, const cache *c, rlx_value_id past, rlx_
 static rlx_value_id extended(ox *o, const cache *c, rlx_value_id past, rlx_value_id now) {
     rlx_value_id parts[] = {past, now};
     if (!ox_ok(o)) return RLX_NONE;
+    if (c->held != RLX_NONE) return ox_join(o, parts, 2, 2);
     if (c->pasts != RLX_NONE) return extended_each(o, c, past, now);
     if (c->past > 0 && c->past < ox_dim(o, past, 2)) parts[0] = ox_slice(o, past, 2, 0, c->past, 1);
     rlx_value_id y = c->past == 0 ? now : ox_concat(o, parts, 2, 2);
@@ -201,6 +213,8 @@ static void rotate_both(ox *o, const cache *c, rlx_value_id *qk) {
         positions = ox_binary(o, RLX_OP_ADD, ox_reshape(o, c->pasts, column, 2),
                               ox_range(o, RLX_DTYPE_I64, c->length));
     }
+    if (positions == RLX_NONE && c->held != RLX_NONE)
+        positions = ox_binary(o, RLX_OP_ADD, ox_range(o, RLX_DTYPE_I64, c->length), c->held);
     cosine = angles(o, cosine, positions, c->past, c->length);
     sine = angles(o, sine, positions, c->past, c->length);
     for (uint32_t i = 0; i < 2; i++)

@@ -164,6 +164,9 @@ void rlx_ox_if(ox *o) {
     rlx_value_id condition = ox_in(o, 0);
     const rlx_onnx_graph *branches[] = {body_of(o, "then_branch"), body_of(o, "else_branch")};
     if (!ox_ok(o)) return;
+    /* Caches are written in the main block: a branch for models without a past is none of a run's.
+     */
+    if (o->growth != NULL && !ox_is_run_time(o, condition) && !ox_need(o, condition)) return;
     if (!ox_is_constant(o, condition)) {
         mark start = take_mark(o);
         bool same = build_if(o, condition, branches);

@@ -235,6 +235,21 @@ rlx_status rlx_infer_nonzero(rlx_infer *infer) {
     return RLX_OK;
 }
 
+rlx_status rlx_infer_limit(rlx_infer *infer) {
+    const rlx_axis_attrs *attrs = infer->attrs;
+    const rlx_type *x = infer->in[0], *size = infer->in[1];
+    uint32_t axis;
+    RLX_TRY(rlx_infer_no_block(infer, 0));
+    RLX_TRY(rlx_infer_axis(attrs->axis, x->shape.rank, &axis));
+    if (size->dtype != RLX_DTYPE_I64 || size->shape.rank != 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "limit wants its size as i64[], got %s rank %u",
+                        rlx_dtype_name(size->dtype), size->shape.rank);
+    }
+    infer->out[0] = *x;
+    infer->out[0].extents[axis] = infer->in_ids[1];
+    return RLX_OK;
+}
+
 /* Elements of blocks and 4-bit ones stay in rows; a packed value has the size it was planned with.
  */
 rlx_status rlx_infer_pack(rlx_infer *infer) {
