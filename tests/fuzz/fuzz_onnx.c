@@ -31,13 +31,32 @@ static int make_file(const uint8_t *data, size_t size, char *path, size_t path_b
     return file;
 }
 
-static void plan(rlx_session *session) {
+static void plan(rlx_session *session, const rlx_compile_options *options) {
     rlx_plan *made = NULL;
-    if (rlx_session_plan(session, "cpu:scalar", 1, NULL, &made) != RLX_OK) {
+    if (rlx_session_plan(session, "cpu:scalar", 1, options, &made) != RLX_OK) {
         if (rlx_last_error()[0] == 0) broken("not planned, without a message");
         return;
     }
     rlx_plan_destroy(made);
+}
+
+/* Once more with sizes: each symbol of the model in turn grows, the others are 2. */
+static void plan_growing(rlx_session *session) {
+    enum { MOST = 6 };
+    const rlx_graph *graph = rlx_session_graph(session);
+    uint32_t count = rlx_graph_symbol_count(graph);
+    for (uint32_t s = 0; s < count && count <= MOST; s++) {
+        const rlx_binding growing = {rlx_graph_symbol_name(graph, s), 5};
+        rlx_binding bindings[MOST];
+        rlx_entry_spec entry = {.bindings = bindings, .growing = &growing, .growing_count = 1};
+        for (uint32_t i = 0; i < count; i++) {
+            if (i != s)
+                bindings[entry.binding_count++] = (rlx_binding){rlx_graph_symbol_name(graph, i), 2};
+        }
+        const rlx_compile_options options = {
+            .size = sizeof options, .entries = &entry, .entry_count = 1};
+        plan(session, &options);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -47,7 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (file < 0) return 0;
     rlx_status status = rlx_session_open(NULL, path, &session);
     if (status == RLX_OK) {
-        plan(session);
+        plan(session, NULL);
+        plan_growing(session);
     } else if (rlx_last_error()[0] == 0) {
         broken("refused without a message");
     }

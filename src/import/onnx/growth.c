@@ -206,7 +206,12 @@ static rlx_value_id append_rows(ox *o, ox_cache *cache, rlx_value_id rows) {
     growth->added = added;
     const rlx_value_id inputs[] = {cache->state, rows, ox_grown_size(o, 0)};
     rlx_value_id out[2] = {RLX_NONE, RLX_NONE};
+    const char *name = NULL;
     ox_nodes(o, RLX_OP_STATE_WRITE, &attrs, inputs, 3, out, 2);
+    if (ox_ok(o)) ox_fail(o, rlx_scratch_printf(&o->memory, &name, "%s.grown", cache->name));
+    rlx_value_id other;
+    if (ox_ok(o) && rlx_graph_find(o->graph, name, &other) != RLX_OK)
+        ox_fail(o, rlx_graph_rename(o->graph, out[0], name)); /* for messages */
     cache->is_appended = true;
     return ox_limit(o, out[0], cache->axis, ox_grown_size(o, added));
 }
