@@ -22,9 +22,9 @@ enum {
 
 /* clang-format off */
 #define TILE(name, kind, rows)                                                            \
-    static void name(const float *a, int64_t row, int64_t step, const uint8_t *b,         \
-                     int64_t depth, const matmul_sums *c) {                               \
-        matmul_tile(rows, kind, a, row, step, b, depth, c);                               \
+    static void name(const float *a, int64_t row, const uint8_t *b, int64_t depth,        \
+                     const matmul_sums *c) {                                              \
+        matmul_tile(rows, kind, a, row, b, depth, c);                                     \
     }
 #define TILES_6(suffix, kind)                                                             \
     TILE(tile_1_##suffix, kind, 1) TILE(tile_2_##suffix, kind, 2)                         \
@@ -35,13 +35,13 @@ enum {
 #if RLX_VEC_BYTES == 64
 /* Heights that are rare, of weights that are: six rows, then the rest. The same sums, less code. */
 #define TWICE(suffix, rows, rest)                                                         \
-    static void tile_##rows##_##suffix(const float *a, int64_t row, int64_t step,         \
-        const uint8_t *b, int64_t depth, const matmul_sums *c) {                          \
+    static void tile_##rows##_##suffix(const float *a, int64_t row, const uint8_t *b,     \
+                                       int64_t depth, const matmul_sums *c) {             \
         matmul_sums more = *c;                                                            \
         if (more.from != NULL) more.from += 6 * more.from_row;                            \
         more.to += 6 * more.to_row;                                                       \
-        tile_6_##suffix(a, row, step, b, depth, c);                                       \
-        tile_##rest##_##suffix(a + 6 * row, row, step, b, depth, &more);                  \
+        tile_6_##suffix(a, row, b, depth, c);                                       \
+        tile_##rest##_##suffix(a + 6 * row, row, b, depth, &more);                  \
     }
 #define TILES(suffix, kind) TILES_6(suffix, kind)                                         \
     TWICE(suffix, 7, 1) TWICE(suffix, 8, 2) TWICE(suffix, 9, 3) TWICE(suffix, 10, 4)      \
@@ -104,6 +104,14 @@ typedef struct cut {
     bool is_thin;
 } cut;
 
+/* Where a block of rows begins. Where there are many, of many tiles, they consist of whole ones. */
+static int64_t row_start(const matmul *mm, const cut *by, int64_t index) {
+    int64_t whole = matmul_up(mm->m, MATMUL_ROWS), many = 4;
+    if (by->row_blocks < many || whole < many * by->row_blocks)
+        return part_start(mm->m, by->row_blocks, index);
+    return matmul_least(part_start(whole, by->row_blocks, index) * MATMUL_ROWS, mm->m);
+}
+
 static int64_t block_cost(const matmul *mm, int64_t rows, int64_t panels) {
     return rlx_ref_cost(rlx_ref_cost(rows, panels * MATMUL_COLUMNS), mm->k);
 }
@@ -159,11 +167,12 @@ static cut cut_of(const matmul *mm) {
     return by;
 }
 
-/* Rows of a that could be used where they are, but a multiple of 4 KiB apart fight for the same few
- * places of a cache: copying them costs as much as a quarter of a panel, and pays for many. */
+/* Rows of a that cannot be used where they are. Those a multiple of 4 KiB apart could, but fight
+ * for the same few places of a cache: copying them costs as much as a quarter of a panel, and pays
+ * for many. */
 static bool is_copied(const matmul *mm, const cut *by) {
-    return is_direct(mm) && !by->is_thin && mm->k > DEPTH && by->panels >= COPY_PANELS &&
-           mm->a_m % 1024 == 0;
+    if (!is_direct(mm)) return true;
+    return !by->is_thin && mm->k > DEPTH && by->panels >= COPY_PANELS && mm->a_m % 1024 == 0;
 }
 
 /* Where the parts of a worker's workspace begin, in floats. Sizes grow with every dim, since a run
@@ -222,10 +231,10 @@ VEC_INLINE void turn8(__m256 *r) {
     }
 }
 
-/* Up to eight lines of `depth` numbers, `stride` apart, as eight columns of a panel; columns
- * without a line are zero. Returns how many numbers of each line are done. */
+/* Up to eight lines of `depth` numbers, `stride` apart, as eight columns whose rows are `pitch`
+ * apart; columns without a line are zero. Returns how many numbers of each line are done. */
 static int64_t turn_lines(const float *from, int64_t stride, int64_t lines, int64_t depth,
-                          float *to) {
+                          int64_t pitch, float *to) {
     int64_t j = 0;
     for (; j + 8 <= depth; j += 8) {
         __m256 r[8];
@@ -233,51 +242,40 @@ static int64_t turn_lines(const float *from, int64_t stride, int64_t lines, int6
             r[i] = i < lines ? _mm256_loadu_ps(from + i * stride + j) : _mm256_setzero_ps();
         turn8(r);
         for (int i = 0; i < 8; i++)
-            _mm256_storeu_ps(to + (j + i) * MATMUL_COLUMNS, r[i]);
+            _mm256_storeu_ps(to + (j + i) * pitch, r[i]);
     }
     return j;
 }
 #else
 static int64_t turn_lines(const float *from, int64_t stride, int64_t lines, int64_t depth,
-                          float *to) {
-    (void)from, (void)stride, (void)lines, (void)depth, (void)to;
+                          int64_t pitch, float *to) {
+    (void)from, (void)stride, (void)lines, (void)depth, (void)pitch, (void)to;
     return 0;
 }
 #endif
 
-/* Rows [m, m + rows) of a, k from `k` on, as [depth][rows]. */
-static void pack_a_tile(const matmul *mm, int64_t base, int64_t m, int64_t rows, int64_t k,
-                        int64_t depth, float *to) {
-    float line[DEPTH];
-    for (int64_t i = 0; i < rows; i++) {
-        vec_read_f32(mm->a, base + (m + i) * mm->a_m + k * mm->a_k, mm->a_k, depth, line);
-        for (int64_t j = 0; j < depth; j++)
-            to[j * rows + i] = line[j];
-    }
-}
-
-/* Rows of a that lie along m: whole vectors of them at a time. */
-static void pack_a_columns(const matmul *mm, int64_t base, int64_t m, int64_t rows, int64_t k,
-                           int64_t depth, float *to) {
-    const float *from = (const float *)mm->a->data + base + m + k * mm->a_k;
-    for (int64_t j = 0; j < depth; j++) {
-        for (int64_t i = 0; i < rows; i++)
-            to[j * rows + i] = from[j * mm->a_k + i];
-    }
-}
-
-static void pack_a(const matmul *mm, int64_t base, int64_t m, tiling by, int64_t k, int64_t depth,
+/* Rows of a that lie along m. `pitch` leaves room for eight numbers behind a row. */
+static void turn_a(const float *from, int64_t stride, int64_t rows, int64_t depth, int64_t pitch,
                    float *to) {
-    bool is_turned = mm->a->dtype == RLX_DTYPE_F32 && mm->a_m == 1;
-    for (int64_t t = 0, first = 0, rows; t < by.count; t++, first += rows) {
-        rows = tile_rows(&by, t);
-        float *tile = to + first * depth;
-        if (is_turned) {
-            pack_a_columns(mm, base, m + first, rows, k, depth, tile);
-        } else {
-            pack_a_tile(mm, base, m + first, rows, k, depth, tile);
+    for (int64_t j = 0; j < depth; j += 8, from += 8 * stride) {
+        int64_t lines = matmul_least(8, depth - j);
+        for (int64_t i = turn_lines(from, stride, lines, rows, pitch, to + j); i < rows; i++) {
+            for (int64_t l = 0; l < lines; l++)
+                to[i * pitch + j + l] = from[l * stride + i];
         }
     }
+}
+
+/* Rows [m, m + rows) of a from k on, side by side and `pitch` apart. */
+static void pack_a(const matmul *mm, int64_t base, int64_t m, int64_t rows, int64_t k,
+                   int64_t depth, int64_t pitch, float *to) {
+    const int64_t from = base + m * mm->a_m + k * mm->a_k;
+    if (mm->a->dtype == RLX_DTYPE_F32 && mm->a_m == 1) {
+        turn_a((const float *)mm->a->data + from, mm->a_k, rows, depth, pitch, to);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        vec_read_f32(mm->a, from + i * mm->a_m, mm->a_k, depth, to + i * pitch);
 }
 
 /* A panel of columns that lie along k. Weights in blocks come decoded. */
@@ -288,7 +286,7 @@ static void pack_b_lines(const matmul *mm, int64_t from, int64_t columns, int64_
         int64_t lines = columns - i < 0 ? 0 : matmul_least(8, columns - i), done = 0;
         if (mm->b->dtype == RLX_DTYPE_F32) {
             done = turn_lines((const float *)mm->b->data + from + i * mm->b_n, mm->b_n, lines,
-                              depth, to + i);
+                              depth, MATMUL_COLUMNS, to + i);
         }
         for (int64_t l = 0; l < 8 && done < depth; l++) {
             if (l < lines) {
@@ -393,8 +391,8 @@ typedef struct block {
     matmul_kind kind;
     int64_t m, first_panel, panels;
     tiling tiles;
-    bool is_copied;      /* rows of a that could be used where they are */
-    int64_t a_row;       /* how far apart rows of a are then */
+    bool is_copied;      /* rows of a are in the workspace */
+    int64_t a_row;       /* how far apart rows of a are */
     float *a, *b, *sums; /* workspace */
 } block;
 
@@ -410,18 +408,20 @@ static const uint8_t *panel_of(const block *self, int64_t panel, int64_t k, int6
 }
 
 /* Rows `first` on of this block of a, as `tiles` want them. */
-static const float *rows_of(const block *self, int64_t first, int64_t k, int64_t depth) {
+static const float *rows_of(const block *self, int64_t first, int64_t k) {
     const matmul *mm = self->mm;
-    if (!is_direct(mm)) return self->a + first * depth;
     if (self->is_copied) return self->a + first * self->a_row;
     return (const float *)mm->a->data + self->at.a + (self->m + first) * mm->a_m + k;
 }
 
-/* Tile `index` of `count` fetches its piece of what comes next. */
-static void fetch(matmul_sums *c, matmul_kind kind, const uint8_t *next, int64_t depth,
-                  int64_t index, int64_t count) {
-    c->next_step = MATMUL_COLUMNS * matmul_kind_bytes(kind) / count;
-    c->next = next + index * depth * c->next_step;
+/* Tile `index` fetches its piece of what comes next, `step` bytes per step of k. */
+static void fetch(matmul_sums *c, const uint8_t *next, int64_t step, int64_t depth, int64_t index) {
+    c->next_step = step;
+    c->next = next + index * depth * step;
+}
+
+static int64_t fetch_step(const block *self) {
+    return MATMUL_COLUMNS * matmul_kind_bytes(self->kind) / self->tiles.count;
 }
 
 /* After the last panel comes the first one of the next block of k, or of the next block of rows. */
@@ -438,6 +438,7 @@ static void run_panel(const block *self, int64_t panel, int64_t k, int64_t depth
     int64_t n = (self->first_panel + panel) * MATMUL_COLUMNS;
     bool is_bare = is_last && mm->is_bare && mm->n - n >= MATMUL_COLUMNS;
     float here[MATMUL_ROWS * MATMUL_COLUMNS];
+    const int64_t step = fetch_step(self);
     for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
         rows = tile_rows(&self->tiles, t);
         float *sums = is_first && is_last
@@ -448,19 +449,10 @@ static void run_panel(const block *self, int64_t panel, int64_t k, int64_t depth
             c.to_row = mm->out_m;
             c.to = (float *)mm->out->data + self->at.out + (self->m + first) * mm->out_m + n;
         }
-        fetch(&c, self->kind, next, depth, t, self->tiles.count);
-        tiles[self->kind][rows](rows_of(self, first, k, depth), is_direct(mm) ? self->a_row : 1,
-                                is_direct(mm) ? 1 : rows, b, depth, &c);
+        fetch(&c, next, step, depth, t);
+        tiles[self->kind][rows](rows_of(self, first, k), self->a_row, b, depth, &c);
         if (is_last && !is_bare) store_tile(mm, &self->at, self->m + first, n, rows, sums);
     }
-}
-
-/* Rows of a side by side. */
-static void copy_a(const block *self, int64_t k, int64_t depth) {
-    const matmul *mm = self->mm;
-    const float *from = (const float *)mm->a->data + self->at.a + self->m * mm->a_m + k;
-    for (int64_t i = 0; i < self->tiles.rows; i++)
-        memcpy(self->a + i * self->a_row, from + i * mm->a_m, (size_t)depth * sizeof *from);
 }
 
 static void run_block(block *self) {
@@ -469,11 +461,8 @@ static void run_block(block *self) {
         int64_t k = depth_start(mm, self->by->depth_blocks, d);
         int64_t depth = depth_start(mm, self->by->depth_blocks, d + 1) - k;
         self->a_row = self->is_copied ? matmul_up(depth, 16) * 16 + 16 : mm->a_m;
-        if (!is_direct(mm)) {
-            pack_a(mm, self->at.a, self->m, self->tiles, k, depth, self->a);
-        } else if (self->is_copied) {
-            copy_a(self, k, depth);
-        }
+        if (self->is_copied)
+            pack_a(mm, self->at.a, self->m, self->tiles.rows, k, depth, self->a_row, self->a);
         for (int64_t p = 0; p < self->panels && !is_packed(mm); p++) {
             int64_t n = (self->first_panel + p) * MATMUL_COLUMNS;
             pack_b_panel(mm, self->at.b, n, matmul_least(mm->n - n, MATMUL_COLUMNS), k, depth,
@@ -498,8 +487,8 @@ static void run_thin(const block *self) {
             const float *a = (const float *)mm->a->data + self->at.a + first * mm->a_m + k;
             float *to = sums + first * MATMUL_COLUMNS;
             matmul_sums c = {d == 0 ? NULL : to, to, MATMUL_COLUMNS, MATMUL_COLUMNS, NULL, 0};
-            fetch(&c, self->kind, next, depth, t, self->tiles.count);
-            tiles[self->kind][rows](a, mm->a_m, 1, b, depth, &c);
+            fetch(&c, next, fetch_step(self), depth, t);
+            tiles[self->kind][rows](a, mm->a_m, b, depth, &c);
         }
     }
     store_tile(mm, &self->at, 0, self->first_panel * MATMUL_COLUMNS, mm->m, sums);
@@ -538,10 +527,10 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         int64_t row = rest % by.row_blocks, column = rest / by.row_blocks;
         block self = {.mm = &mm, .by = &by, .at = rlx_cpu_matmul_batch_at(&mm, item / per_batch)};
         self.kind = is_packed(&mm) ? kind_of(mm.b->dtype) : PANEL_F32;
-        self.m = part_start(mm.m, by.row_blocks, row);
+        self.m = row_start(&mm, &by, row);
         self.first_panel = part_start(panels, by.column_blocks, column);
         self.panels = part_start(panels, by.column_blocks, column + 1) - self.first_panel;
-        self.tiles = tiling_of(part_start(mm.m, by.row_blocks, row + 1) - self.m);
+        self.tiles = tiling_of(row_start(&mm, &by, row + 1) - self.m);
         self.is_copied = is_copied(&mm, &by);
         self.a = workspace, self.b = workspace + at.b, self.sums = workspace + at.sums;
         if (by.is_thin) {

@@ -30,25 +30,48 @@ typedef struct matmul_sums {
     int64_t next_step;
 } matmul_sums;
 
-/* sums + a b over `depth` steps of k. Element (i, k) of a is at a[i * row + k * step]; b is
+/* sums + a b over `depth` steps of k. Element (i, k) of a is at a[i * row + k]; b is
  * [depth][MATMUL_COLUMNS]. */
-typedef void (*matmul_tile_fn)(const float *a, int64_t row, int64_t step, const uint8_t *b,
-                               int64_t depth, const matmul_sums *c);
+typedef void (*matmul_tile_fn)(const float *a, int64_t row, const uint8_t *b, int64_t depth,
+                               const matmul_sums *c);
 
-/* `rows` and `kind` are constants at the call. Rows of a are reached from every third one, which
- * fits the addresses of x86: base, base + row, base + 2 row. */
-VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t row, int64_t step,
-                            const uint8_t *b, int64_t depth, const matmul_sums *c) {
+/* Steps of k in a turn of the loop. Who shares a core with somebody has half of its decoder: each
+ * instruction beside the multiply-adds then costs time, and tiles of full height are most of it. */
+VEC_INLINE int matmul_turn(int rows, matmul_kind kind) {
+    return VF < 16 && rows == MATMUL_ROWS && kind == PANEL_F32 ? 8 : 4;
+}
+
+/* One step of k. Rows of a are reached from every third one, which fits the addresses of x86: base,
+ * base + row, base + 2 row. */
+VEC_INLINE void matmul_step(int rows, matmul_kind kind, const char *const *third, int64_t row,
+                            int64_t at, const uint8_t *b, vf x[][2]) {
     const int64_t half = VF * matmul_kind_bytes(kind);
+    vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+        vf s = vf_set(*(const float *)(const void *)(third[i / 3] + i % 3 * row + at));
+        vf_add_product(&x[i][0], s, b0);
+        vf_add_product(&x[i][1], s, b1);
+    }
+    /* No load moves to another step: there is no register left for what it brings. */
+    __asm__ volatile("" ::: "memory");
+}
+
+/* `rows` and `kind` are constants at the call. */
+VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t row,
+                            const uint8_t *b, int64_t depth, const matmul_sums *c) {
+    const int64_t line = 2 * VF * matmul_kind_bytes(kind), element = sizeof *a;
+    const int turn = matmul_turn(rows, kind);
     vf x[MATMUL_ROWS][2];
     const char *third[(MATMUL_ROWS + 2) / 3];
     const uint8_t *next = c->next;
     const int64_t next_step = c->next_step;
+    const bool is_dense = next_step * turn > 64;
+    int64_t k = 0;
 #pragma GCC unroll 4
     for (int i = 0; i < (rows + 2) / 3; i++)
         third[i] = (const char *)(a + 3 * i * row);
-    row *= (int64_t)sizeof *a,
-        step *= (int64_t)sizeof *a; /* in bytes: compilers make no case of 1 */
+    row *= element;
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
         x[i][0] = x[i][1] = (vf){0};
@@ -59,21 +82,26 @@ VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t 
             x[i][1] = vf_load(c->from + i * c->from_row + VF);
         }
     }
-#pragma GCC unroll 2
-    for (int64_t k = 0; k < depth; k++) {
-        vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
+    for (; k + turn <= depth; k += turn) {
         __builtin_prefetch(next);
         next += next_step;
-#pragma GCC unroll 12
-        for (int i = 0; i < rows; i++) {
-            vf s = vf_set(*(const float *)(const void *)(third[i / 3] + i % 3 * row));
-            x[i][0] = vf_fma(s, b0, x[i][0]);
-            x[i][1] = vf_fma(s, b1, x[i][1]);
-        }
+#pragma GCC unroll 8
+        for (int j = 1; is_dense && j < turn; j++, next += next_step)
+            __builtin_prefetch(next);
+        if (!is_dense) next += next_step * (turn - 1);
+#pragma GCC unroll 8
+        for (int j = 0; j < turn; j++)
+            matmul_step(rows, kind, third, row, j * element, b + j * line, x);
 #pragma GCC unroll 4
         for (int i = 0; i < (rows + 2) / 3; i++)
-            third[i] += step;
-        b += 2 * half;
+            third[i] += turn * element;
+        b += turn * line;
+    }
+    for (; k < depth; k++, b += line) {
+        matmul_step(rows, kind, third, row, 0, b, x);
+#pragma GCC unroll 4
+        for (int i = 0; i < (rows + 2) / 3; i++)
+            third[i] += element;
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {

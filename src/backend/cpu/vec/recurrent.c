@@ -93,19 +93,19 @@ static void multiply_panel(const float *panel, const float *vectors, int64_t dep
         matmul_few(1, 1, 4, PANEL_F32, vectors, depth, b, 0, depth, to);
         break;
     case 2:
-        matmul_tile(2, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        matmul_tile(2, PANEL_F32, vectors, depth, b, depth, &c);
         break;
     case 3:
-        matmul_tile(3, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        matmul_tile(3, PANEL_F32, vectors, depth, b, depth, &c);
         break;
     case 4:
-        matmul_tile(4, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        matmul_tile(4, PANEL_F32, vectors, depth, b, depth, &c);
         break;
     case 5:
-        matmul_tile(5, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        matmul_tile(5, PANEL_F32, vectors, depth, b, depth, &c);
         break;
     default:
-        matmul_tile(TILE_ROWS, PANEL_F32, vectors, depth, 1, b, depth, &c);
+        matmul_tile(TILE_ROWS, PANEL_F32, vectors, depth, b, depth, &c);
     }
 }
 
