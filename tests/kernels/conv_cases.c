@@ -114,7 +114,30 @@ static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
     write_case(&c, index, text, bytes);
 }
 
+enum { DEPTHWISE_CASES = 120, STRAY_CASES = 16 };
+
+/* 3 x 3 with infinities and NaN here and there: logarithms of zeros. */
+static void write_stray(uint32_t index, char *text, uint32_t bytes) {
+    static const char *const activations[] = {"", " activation=relu", " activation=silu"};
+    int b = index % 2 == 0 ? 8 : 16, groups = b * (int)kernel_pick(index, 0, 1, 2);
+    char x[96];
+    (void)snprintf(x, sizeof x, "f32[1, %d, %d, %d, %d]", groups / b,
+                   (int)kernel_pick(index, 1, 3, 12), (int)kernel_pick(index, 2, 3, 20), b);
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput s : %s\ninput t : %s\ninput u : %s\ninput v : %s\n"
+                   "input w : f32[%d, 1, 3, 3]\ninput b : f32[%d]\n"
+                   "m = max(s, t)\nn = max(u, v)\no = max(m, n)\nk = relu(o)\nx = log(k)\n"
+                   "p = pack(w) layout=depthwise%d\n"
+                   "y = conv(x, p, b) pads=[1, 1, 1, 1] groups=%d channel_block=%d%s\noutput y\n",
+                   x, x, x, x, groups, groups, b, groups, b,
+                   activations[kernel_pick(index, 3, 0, 2)]);
+}
+
 static void write_depthwise(uint32_t index, char *text, uint32_t bytes) {
+    if (index >= DEPTHWISE_CASES) {
+        write_stray(index, text, bytes);
+        return;
+    }
     conv_case c = pick_depthwise(index);
     write_case(&c, index, text, bytes);
 }
@@ -135,7 +158,8 @@ static const char *const timed_depthwise[] = {
     NULL,
 };
 
-const kernel_family kernel_depthwise = {"depthwise", 1e-4, 120, write_depthwise, timed_depthwise};
+const kernel_family kernel_depthwise = {"depthwise", 1e-4, DEPTHWISE_CASES + STRAY_CASES,
+                                        write_depthwise, timed_depthwise};
 
 /* conv_quantised: dense, grouped, first layers and depthwise in turns; weights of 9 bits, every
  * kind of output, with and without scale, bias, zero point and residual. */

@@ -3,21 +3,22 @@
  * weights [C / BLOCK][taps][BLOCK]. Any kernel, stride, dilation and padding. An item is one row of
  * outputs of one block of channels, done in tiles of positions that keep their sums in registers.
  * Kernels of 3 and 5 columns with strides of 1 and 2 have tiles of their own: they load each input
- * once per row, and leave out what is padding without leaving the tile.
+ * once per row, and leave out what is padding without leaving the tile. Where 3 x 3 kernels of
+ * stride 1 can go by two rows (conv_depthwise_pair.h), an item is two of them.
  */
-#include "backend/cpu/vec/conv_view.h"
+#include "backend/cpu/vec/conv_depthwise_pair.h"
 #include "ref/access.h"
 
-/* One tile: positions of a row side by side, one vector of channels. */
+/* A run of tiles of one size in a row; a tile is positions side by side, one vector of channels. */
 typedef struct depthwise_tile {
     const conv_view *view;
     const float *x;        /* first row that the window meets, its column 0, lane of this vector */
     const float *w;        /* the tap of that row */
-    const float *residual; /* of the tile's first position; NULL: none */
+    const float *residual; /* of the next tile's first position; NULL: none */
     float *y;
     vf bias, low, high; /* what is added before, and the bounds of the result */
     int64_t rows;       /* kernel rows that meet the input */
-    int64_t start;      /* the column of the first position's first tap; may be outside */
+    int64_t start;      /* the column of its first position's first tap; may be outside */
     int64_t row_stride; /* between rows of x that follow each other in the kernel */
     bool has_more;      /* an activation that is not bounds */
 } depthwise_tile;
@@ -113,29 +114,43 @@ static void run_edge(const depthwise_tile *tile) {
     store_sums(tile, &sum, 1);
 }
 
-/* The tiles of one kind of window, from the largest on. */
+/* To the next tile of the row, P positions on. */
+VEC_INLINE void advance(depthwise_tile *tile, const int P) {
+    const conv_view *view = tile->view;
+    tile->start += P * view->w.stride;
+    tile->y += P * view->y.column;
+    if (tile->residual != NULL) tile->residual += P * view->residual.column;
+}
+
+/* The tiles of one kind of window, from the largest on: so many of them, side by side. */
 typedef struct tile_kind {
     int64_t kernel, stride; /* 0: any */
-    void (*run[4])(const depthwise_tile *tile);
+    void (*run[4])(depthwise_tile *tile, int64_t count);
 } tile_kind;
-static const int64_t tile_sizes[] = {8, 7, 4, 1};
+enum { SIZES = 4 };
+static const int64_t tile_sizes[SIZES] = {8, 7, 4, 1};
 
 /* clang-format off */
+#define RUN(NAME, P, CALL)                                                                       \
+    static void NAME(depthwise_tile *tile, int64_t count) {                                      \
+        for (; count > 0; count--, advance(tile, P))                                             \
+            CALL;                                                                                \
+    }
 #define DEFINE(K, S)                                                                             \
-    static void k##K##s##S##_8(const depthwise_tile *tile) { run_tile(tile, 8, K, S); }          \
-    static void k##K##s##S##_7(const depthwise_tile *tile) { run_tile(tile, 7, K, S); }          \
-    static void k##K##s##S##_4(const depthwise_tile *tile) { run_tile(tile, 4, K, S); }          \
-    static void k##K##s##S##_1(const depthwise_tile *tile) { run_tile(tile, 1, K, S); }
+    RUN(k##K##s##S##_8, 8, run_tile(tile, 8, K, S)) RUN(k##K##s##S##_7, 7, run_tile(tile, 7, K, S)) \
+    RUN(k##K##s##S##_4, 4, run_tile(tile, 4, K, S)) RUN(k##K##s##S##_1, 1, run_tile(tile, 1, K, S))
 DEFINE(3, 1) DEFINE(3, 2) DEFINE(5, 1) DEFINE(5, 2)
 #undef DEFINE
-static void any_8(const depthwise_tile *tile) { run_inner(tile, 8); }
-static void any_7(const depthwise_tile *tile) { run_inner(tile, 7); }
-static void any_4(const depthwise_tile *tile) { run_inner(tile, 4); }
+RUN(any_8, 8, run_inner(tile, 8))
+RUN(any_7, 7, run_inner(tile, 7))
+RUN(any_4, 4, run_inner(tile, 4))
+RUN(any_1, 1, run_edge(tile))
+#undef RUN
 
 #define KIND(K, S) {K, S, {k##K##s##S##_8, k##K##s##S##_7, k##K##s##S##_4, k##K##s##S##_1}},
 static const tile_kind kinds[] = {
     KIND(3, 1) KIND(3, 2) KIND(5, 1) KIND(5, 2)
-    {0, 0, {any_8, any_7, any_4, run_edge}},
+    {0, 0, {any_8, any_7, any_4, any_1}},
 };
 #undef KIND
 /* clang-format on */
@@ -186,43 +201,104 @@ typedef struct depthwise_plan {
     const conv_view *view;
     const tile_kind *kind;
     int64_t inner, inner_end;
+    int64_t tiles[SIZES]; /* of each size, between the two */
+    bool has_pairs;       /* rows go by two: 2 i - 1 and 2 i */
 } depthwise_plan;
+
+/* How large the next of `left` positions' tiles is: an index into tile_sizes. */
+static int next_tile(int64_t left) {
+    if (left < 4) return 3;
+    if (left < 7) return 2;
+    return left % 8 != 0 && (left % 7 == 0 || left % 8 < 4) ? 1 : 0;
+}
+
+/* What conv_depthwise_pair.h does. */
+static bool has_pairs(const conv_view *view) {
+    const rlx_window *h = &view->h, *w = &view->w;
+    return h->kernel == 3 && h->stride == 1 && h->dilation == 1 && w->kernel == 3 &&
+           w->stride == 1 && w->dilation == 1 && w->begin == 1 && w->out == w->in && w->in >= 4 &&
+           view->x.column == BLOCK && view->y.column == BLOCK && view->residual.data == NULL;
+}
 
 static depthwise_plan plan_of(const conv_view *view) {
     depthwise_plan plan = {.view = view, .kind = kind_of(view), .inner_end = view->w.out};
     if (plan.kind->kernel == 0) inner_range(&view->w, &plan.inner, &plan.inner_end);
+    for (int64_t left = plan.inner_end - plan.inner; left > 0;) {
+        int size = left >= 64 ? 0 : next_tile(left);
+        int64_t count = left >= 64 ? left / 8 - 7 : 1;
+        plan.tiles[size] += count;
+        left -= count * tile_sizes[size];
+    }
+    plan.has_pairs = has_pairs(view);
     return plan;
-}
-
-/* How large the next tile is: an index into tile_sizes. */
-static int next_tile(const depthwise_plan *plan, int64_t column) {
-    int64_t left = plan->inner_end - column;
-    if (column < plan->inner || left < 4) return 3;
-    if (left < 7) return 2;
-    return left % 8 != 0 && (left % 7 == 0 || left == 7 || left % 8 < 4) ? 1 : 0;
 }
 
 /* One row; `tile` says where its plane is. */
 static void run_row(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
                     int64_t row) {
     const conv_view *view = plan->view;
+    const tile_kind *kind = plan->kind;
     const float *plane = tile->x, *residual = tile->residual;
     float *y = tile->y;
-    int64_t first, width = view->w.out;
+    int64_t first;
     tile->rows = rows_met(&view->h, row, &first);
     if (tile->rows > 0)
         tile->x += (row * view->h.stride - view->h.begin + first * view->h.dilation) * view->x.row;
     tile->w = weights + first * view->w.kernel * BLOCK;
-    for (int64_t column = 0; column < width;) {
-        int size = next_tile(plan, column);
-        tile->start = column * view->w.stride - view->w.begin;
-        tile->y = y + row * view->y.row + column * view->y.column;
-        if (residual != NULL)
-            tile->residual = residual + row * view->residual.row + column * view->residual.column;
-        plan->kind->run[size](tile);
-        column += tile_sizes[size];
+    tile->start = -view->w.begin;
+    tile->y += row * view->y.row;
+    if (residual != NULL) tile->residual += row * view->residual.row;
+    if (plan->inner > 0) kind->run[SIZES - 1](tile, plan->inner);
+    for (int size = 0; size < SIZES; size++) {
+        if (plan->tiles[size] > 0) kind->run[size](tile, plan->tiles[size]);
     }
+    if (plan->inner_end < view->w.out) kind->run[SIZES - 1](tile, view->w.out - plan->inner_end);
     tile->x = plane, tile->residual = residual, tile->y = y;
+}
+
+/* Activations that are not bounds, of a whole row. */
+static void finish_row(depthwise_tile *tile, float *y, int64_t width) {
+    float *plane = tile->y;
+    for (int64_t column = 0; column < width; column += TILE) {
+        tile->y = y + column * BLOCK;
+        finish(tile, (int)conv_least(TILE, width - column));
+    }
+    tile->y = plane;
+}
+
+/* Two rows whose taps all lie in the input; false where they have to be done one by one. */
+static bool run_two(depthwise_tile *tile, depthwise_pair *pair, int64_t row) {
+    const conv_view *view = tile->view;
+    const float *x = tile->x + (row - view->h.begin) * view->x.row;
+    for (int r = 0; r < 4; r++)
+        pair->x[r] = x + r * view->x.row;
+    for (int r = 0; r < 2; r++)
+        pair->y[r] = tile->y + (row + r) * view->y.row;
+    if (!run_pair(pair)) return false;
+    for (int r = 0; tile->has_more && r < 2; r++)
+        finish_row(tile, pair->y[r], pair->width);
+    return true;
+}
+
+/* Rows [begin, end) of one plane; where they go by two, begin is 0 or odd. */
+static void run_rows(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
+                     int64_t begin, int64_t end) {
+    const rlx_window *h = &plan->view->h;
+    depthwise_pair pair = {.width = plan->view->w.in};
+    if (plan->has_pairs) {
+        pair.bias = tile->bias, pair.low = tile->low, pair.high = tile->high;
+        pair_weights(&pair, weights);
+    }
+    for (int64_t row = begin; row < end;) {
+        bool is_two = plan->has_pairs && row % 2 == 1 && row >= h->begin && row + 1 < end &&
+                      row - h->begin + 3 < h->in;
+        if (is_two && run_two(tile, &pair, row)) {
+            row += 2;
+            continue;
+        }
+        run_row(plan, tile, weights, row++);
+        if (is_two) run_row(plan, tile, weights, row++);
+    }
 }
 
 /* Rows [begin, end) of one block of channels of one image, a vector of channels after the other. */
@@ -248,31 +324,42 @@ static void run_plane(const depthwise_plan *plan, const float *weights, int64_t 
         if (view->residual.data != NULL)
             tile.residual =
                 view->residual.data + n * view->residual.n + block * view->residual.block + lane;
-        for (int64_t row = begin; row < end; row++)
-            run_row(plan, &tile, weights + lane, row);
+        run_rows(plan, &tile, weights + lane, begin, end);
     }
+}
+
+/* Items of a plane: rows, or row 0 and then two each. */
+static int64_t plane_items(const conv_view *view) {
+    return has_pairs(view) ? view->h.out / 2 + 1 : view->h.out;
+}
+
+static int64_t first_row(const depthwise_plan *plan, int64_t item) {
+    if (!plan->has_pairs) return item;
+    return item == 0 ? 0 : conv_least(plan->view->h.out, 2 * item - 1);
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     conv_view view = conv_view_of(args);
     depthwise_plan plan = plan_of(&view);
+    int64_t count = plane_items(&view);
     while (begin < end) {
-        int64_t plane = begin / view.h.out, row = begin % view.h.out;
-        int64_t last = conv_least(view.h.out, row + end - begin);
-        run_plane(&plan, args->in[1].data, plane, row, last);
-        begin += last - row;
+        int64_t plane = begin / count, item = begin % count;
+        int64_t last = conv_least(count, item + end - begin);
+        run_plane(&plan, args->in[1].data, plane, first_row(&plan, item), first_row(&plan, last));
+        begin += last - item;
     }
 }
 
 static int64_t items(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    return view.batch * conv_divide_up(view.groups, BLOCK) * view.h.out;
+    return view.batch * conv_divide_up(view.groups, BLOCK) * plane_items(&view);
 }
 
 /* In steps of a vector. */
 static int64_t item_cost(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    return rlx_ref_cost(view.w.out * (BLOCK / VF), view.h.kernel * view.w.kernel);
+    int64_t rows = has_pairs(&view) ? 2 : 1;
+    return rlx_ref_cost(rows * view.w.out * (BLOCK / VF), view.h.kernel * view.w.kernel);
 }
 
 static bool takes(const rlx_target_query *query) {
