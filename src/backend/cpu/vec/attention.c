@@ -92,7 +92,8 @@ VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
     tiles.k_in_place = k_lies && key_kind == VALUES_F32 && (tiles.is_short || !is_apart(at->k));
     tiles.v_in_place =
         v_lies && kind == VALUES_F32 && at->width % VF == 0 && (tiles.is_short || !is_apart(at->v));
-    tiles.is_along = tiles.is_short && tiles.panel > 1 && k_lies && at->depth % VF == 0;
+    tiles.is_along =
+        tiles.is_short && tiles.panel > 1 && k_lies && at->depth > 0 && at->depth % VF == 0;
     if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
     return tiles;
 }

@@ -253,7 +253,7 @@ SHORT_VALUES(short_values_bf16, VALUES_BF16)
 
 /* scores[count][panel], of which mr rows: keys are vectors along the depth and are decoded as they
  * come, once for mr rows of queries q[depth / VF][mr][VF]. mr is 8 with one key at a time or 4 with
- * two. */
+ * two; depth is not 0: the first products begin the sums. */
 VEC_INLINE void along_block(const void *k, int64_t stride, const float *q, int64_t depth,
                             int64_t count, int64_t panel, float *out, ahead next, const int mr,
                             const value_kind kind) {
@@ -263,12 +263,15 @@ VEC_INLINE void along_block(const void *k, int64_t stride, const float *q, int64
         float both[8];
         vf sum[8];
         int64_t second = mr == 4 && t + 1 < count ? stride : 0; /* past the end: the last again */
+        vf key = value_load(k, at, kind), other = key;
+        if (mr == 4) other = value_load(k, at + second, kind);
         for (int i = 0; i < 8; i++)
-            sum[i] = (vf){0};
+            sum[i] = (mr == 4 && i >= 4 ? other : key) * vf_load(query + i % mr * VF);
         for (int i = 0; i < keys; i++)
             ask_row(&next);
-        for (int64_t d = 0; d < depth; d += VF, query += mr * VF) {
-            vf key = value_load(k, at + d, kind), other = key;
+        for (int64_t d = VF; d < depth; d += VF) {
+            query += mr * VF;
+            key = other = value_load(k, at + d, kind);
             if (mr == 4) other = value_load(k, at + second + d, kind);
             for (int i = 0; i < 8; i++)
                 sum[i] =
