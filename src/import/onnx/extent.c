@@ -188,6 +188,77 @@ bool ox_sum_at(ox *o, rlx_value_id value, int64_t index, ox_sum *out) {
            sum_of(o, (element){value, index}, 0, out);
 }
 
+/* Sizes are far below; what is beyond is not known. */
+static const int64_t far_size = (int64_t)1 << 40;
+
+typedef struct bounds {
+    int64_t low, high;
+} bounds;
+
+/* Between which numbers an element lies that only a run knows: run-time sizes and what is counted
+ * from them. */
+static bounds bounds_of(ox *o, element at, uint32_t depth) {
+    bounds all = {-far_size, far_size};
+    rlx_value_id extent;
+    int64_t size;
+    while (is_within(o, &at) && step_back(o, &at)) {
+    }
+    if (!is_within(o, &at) || !rlx_dtype_is_integer(ox_dtype(o, at.value))) return all;
+    if (ox_size_at(o, at.value, at.index, &size, &extent)) {
+        if (size < -far_size || size > far_size) return all;
+        return extent == RLX_NONE ? (bounds){size, size} : (bounds){0, size};
+    }
+    const rlx_node *node = producer_of(o, at.value);
+    if (node == NULL || node->input_count != 2 || depth == 8) return all;
+    rlx_op op = node->op;
+    bool is_known = op == RLX_OP_ADD || op == RLX_OP_SUB || op == RLX_OP_MIN || op == RLX_OP_MAX ||
+                    op == RLX_OP_MOD;
+    if (!is_known) return all;
+    element first, second;
+    if (!operand_at(o, node, 0, &at, &first) || !operand_at(o, node, 1, &at, &second)) return all;
+    bounds a = bounds_of(o, first, depth + 1), b = bounds_of(o, second, depth + 1);
+    if (op == RLX_OP_MOD) return b.low > 0 ? (bounds){0, b.high - 1} : all;
+    if (op == RLX_OP_ADD) a = (bounds){a.low + b.low, a.high + b.high};
+    if (op == RLX_OP_SUB) a = (bounds){a.low - b.high, a.high - b.low};
+    if (op == RLX_OP_MIN || op == RLX_OP_MAX) {
+        bool is_min = op == RLX_OP_MIN;
+        a.low = (a.low < b.low) == is_min ? a.low : b.low;
+        a.high = (a.high < b.high) == is_min ? a.high : b.high;
+    }
+    a.low = a.low < -far_size ? -far_size : a.low;
+    a.high = a.high > far_size ? far_size : a.high;
+    return a;
+}
+
+/* An element without the constants that were added to it. */
+static element without_sum(ox *o, rlx_value_id value, int64_t *sum) {
+    element at = {value, 0};
+    *sum = 0;
+    for (int i = 0; i < MOST_STEPS && is_within(o, &at); i++) {
+        const rlx_node *node = producer_of(o, at.value);
+        if (step_back(o, &at)) continue;
+        if (node == NULL || node->op != RLX_OP_ADD) break;
+        element side[2];
+        if (!operand_at(o, node, 0, &at, &side[0]) || !operand_at(o, node, 1, &at, &side[1])) break;
+        uint32_t number = ox_is_constant(o, side[0].value) ? 0 : 1;
+        bounds by = bounds_of(o, side[number], 8);
+        if (!ox_is_constant(o, side[number].value) || by.low != by.high) break;
+        *sum = ox_plus(o, *sum, by.low);
+        at = side[1 - number];
+    }
+    return at;
+}
+
+bool ox_distance(ox *o, rlx_value_id from, rlx_value_id to, int64_t *out_distance) {
+    int64_t a, b;
+    if (!ox_ok(o) || from == RLX_NONE || to == RLX_NONE || ox_is_constant(o, from) ||
+        ox_is_float(o, from))
+        return false;
+    element first = without_sum(o, from, &a), second = without_sum(o, to, &b);
+    *out_distance = b - a;
+    return ox_ok(o) && first.value == second.value && first.index == second.index;
+}
+
 bool ox_size_at(ox *o, rlx_value_id value, int64_t index, int64_t *out_size,
                 rlx_value_id *out_extent) {
     element at = {value, index};
@@ -432,4 +503,38 @@ rlx_value_id ox_to_bound_with(ox *o, rlx_value_id x, uint32_t axis, double fille
     rlx_value_id size = ox_reshape(o, type.extents[axis], NULL, 0);
     rlx_value_id is_there = ox_binary(o, RLX_OP_LESS, places, size);
     return ox_where(o, is_there, ox_to_bound(o, x, axis), ox_scalar(o, type.dtype, filler));
+}
+
+rlx_value_id ox_widen(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id before, rlx_value_id after,
+                      rlx_value_id filler) {
+    int64_t dims[RLX_MAX_RANK];
+    if (!ox_ok(o)) return RLX_NONE;
+    rlx_type type = ox_type(o, x);
+    int64_t dim = type.shape.dims[axis];
+    bounds first = bounds_of(o, (element){before, 0}, 0),
+           last = bounds_of(o, (element){after, 0}, 0);
+    int64_t most = ox_plus(o, dim, ox_plus(o, first.high, last.high));
+    if (first.low < 0 || last.low < 0 || most > OX_MOST_NUMBERS)
+        ox_unsupported(o, "pads that only a run knows, of %" PRId64 " to %" PRId64 " elements",
+                       first.low < last.low ? first.low : last.low,
+                       first.high > last.high ? first.high : last.high);
+    if (ox_ok(o) && dim == 0) ox_unsupported(o, "pads of nothing that only a run knows");
+    if (!ox_ok(o)) return RLX_NONE;
+    rlx_value_id zero = ox_scalar(o, RLX_DTYPE_I64, 0), size = type.extents[axis];
+    rlx_value_id end = ox_scalar(o, RLX_DTYPE_I64, (double)(dim - 1));
+    size =
+        size == RLX_NONE ? ox_scalar(o, RLX_DTYPE_I64, (double)dim) : ox_reshape(o, size, NULL, 0);
+    before = ox_reshape(o, before, NULL, 0);
+    rlx_value_id whole = ox_binary(o, RLX_OP_ADD, ox_binary(o, RLX_OP_ADD, size, before),
+                                   ox_reshape(o, after, NULL, 0));
+    rlx_value_id all = ox_range(o, RLX_DTYPE_I64, most);
+    rlx_value_id from = places_where(o, ox_binary(o, RLX_OP_LESS, all, whole));
+    from = ox_binary(o, RLX_OP_SUB, from, before);
+    rlx_value_id is_there = ox_binary(o, RLX_OP_AND, ox_binary(o, RLX_OP_GREATER_EQUAL, from, zero),
+                                      ox_binary(o, RLX_OP_LESS, from, size));
+    from = ox_binary(o, RLX_OP_MIN, ox_binary(o, RLX_OP_MAX, from, zero), end);
+    x = ox_gather(o, ox_to_bound(o, x, axis), from, axis);
+    for (uint32_t i = 0; i < type.shape.rank; i++)
+        dims[i] = i == axis ? -1 : 1;
+    return ox_where(o, ox_reshape(o, is_there, dims, type.shape.rank), x, filler);
 }

@@ -42,4 +42,11 @@ rlx_value_id ox_join(ox *o, const rlx_value_id *parts, uint32_t count, uint32_t 
 rlx_value_id ox_cut(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id start, rlx_value_id end,
                     int64_t step);
 
+/* An axis with as many elements before and after it (each one number) as only a run knows, all of
+ * them `filler`. How many there can be at most must follow from sizes. */
+rlx_value_id ox_widen(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id before, rlx_value_id after,
+                      rlx_value_id filler);
+/* to - from, where it is a number although neither is. */
+bool ox_distance(ox *o, rlx_value_id from, rlx_value_id to, int64_t *out_distance);
+
 #endif

@@ -5,13 +5,47 @@
 #include "import/onnx/extent.h"
 #include "ir/dtype.h"
 #include "ir/infer.h"
+#include "ir/op.h"
 #include "ir/source.h"
 
 enum { MOST_BOUND_BYTES = 64 * 1024, MOST_INDEX_BYTES = 1 << 20 };
 
+/* How a value hangs on what is asked for: it is it, follows by arithmetic on numbers (as sizes do),
+ * or in another way. */
+typedef enum link { LINK_SAME, LINK_NUMBERS, LINK_DATA } link;
+
+/* Floats are data, unless it is a single number, a short list of which sizes are computed (those of
+ * an image), or the op itself takes its size from them. */
+static bool is_data(const rlx_type *type, link by) {
+    uint64_t elements = 0;
+    if (by == LINK_SAME || !rlx_dtype_is_float(type->dtype)) return false;
+    if (rlx_shape_elements(&type->shape, &elements) != RLX_OK) return true;
+    return elements > 1 && (by == LINK_DATA || type->shape.rank != 1 || elements > RLX_MAX_RANK);
+}
+
+static link link_through(const rlx_node *node, link by) {
+    if (by == LINK_DATA) return LINK_DATA;
+    if ((rlx_op_info_of(node->op)->flags & RLX_OPF_ELEMENTWISE) != 0) return LINK_NUMBERS;
+    switch (node->op) {
+    case RLX_OP_SLICE:
+    case RLX_OP_GATHER:
+    case RLX_OP_CONCAT:
+    case RLX_OP_SPLIT:
+    case RLX_OP_RESHAPE:
+    case RLX_OP_SQUEEZE:
+    case RLX_OP_UNSQUEEZE:
+    case RLX_OP_REDUCE_MAX:
+    case RLX_OP_REDUCE_MIN:
+    case RLX_OP_REDUCE_PROD:
+        return LINK_NUMBERS;
+    default:
+        return LINK_DATA;
+    }
+}
+
 /* Marks the inputs that `value` is computed from (`marks` false: only looks). False: it hangs on
  * something that only a run knows. */
-static bool mark_inputs(ox *o, rlx_value_id value, bool marks, bool is_direct, bool *is_seen,
+static bool mark_inputs(ox *o, rlx_value_id value, bool marks, link by, bool *is_seen,
                         uint32_t depth) {
     const rlx_graph *graph = o->graph;
     if (value == RLX_NONE || is_seen[value]) return true;
@@ -27,12 +61,7 @@ static bool mark_inputs(ox *o, rlx_value_id value, bool marks, bool is_direct, b
             uint64_t bytes = 0;
             bool is_small =
                 rlx_type_bytes(&info->type, &bytes) == RLX_OK && bytes <= MOST_BOUND_BYTES;
-            /* Floats are data, unless it is a single number or the op itself takes its size. */
-            uint64_t elements = 0;
-            bool is_data =
-                !is_direct && rlx_dtype_is_float(info->type.dtype) &&
-                (rlx_shape_elements(&info->type.shape, &elements) != RLX_OK || elements > 1);
-            if (!is_small || is_data) return false;
+            if (!is_small || is_data(&info->type, by)) return false;
             if (!marks) return true;
             if (!o->has_value[i]) {
                 ox_fail(o, RLX_FAIL(RLX_INVALID_ARGUMENT,
@@ -50,8 +79,9 @@ static bool mark_inputs(ox *o, rlx_value_id value, bool marks, bool is_direct, b
     if (info->producer == RLX_NONE || depth > 2000) return false; /* a block's input, a state */
     const rlx_node *node = &graph->nodes.items[info->producer];
     if (node->blocks[0] != RLX_NONE) return false;
+    by = link_through(node, by);
     for (uint32_t i = 0; i < node->input_count; i++) {
-        if (!mark_inputs(o, node->inputs[i], marks, false, is_seen, depth + 1)) return false;
+        if (!mark_inputs(o, node->inputs[i], marks, by, is_seen, depth + 1)) return false;
     }
     return true;
 }
@@ -89,7 +119,7 @@ void ox_see_indices(ox *o, rlx_value_id value) {
 bool ox_is_run_time(ox *o, rlx_value_id value) {
     if (!ox_ok(o) || value == RLX_NONE || ox_is_constant(o, value)) return false;
     bool *is_seen = ox_memory(o, o->graph->values.count, sizeof *is_seen);
-    return ox_ok(o) && !mark_inputs(o, value, false, true, is_seen, 0);
+    return ox_ok(o) && !mark_inputs(o, value, false, LINK_SAME, is_seen, 0);
 }
 
 bool ox_need(ox *o, rlx_value_id value) {
@@ -105,7 +135,7 @@ bool ox_need(ox *o, rlx_value_id value) {
     is_seen = ox_memory(o, o->graph->values.count, sizeof *is_seen);
     if (!ox_ok(o)) return false;
     bool was_restart = o->wants_restart;
-    bool follows = mark_inputs(o, value, true, true, is_seen, 0);
+    bool follows = mark_inputs(o, value, true, LINK_SAME, is_seen, 0);
     if (ox_ok(o) && (!follows || o->wants_restart == was_restart)) {
         ox_unsupported(o, "'%s' decides a shape and is known only at run time",
                        o->graph->values.items[value].name);

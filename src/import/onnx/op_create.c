@@ -100,16 +100,37 @@ static bool range_of_sums(ox *o, rlx_value_id start, rlx_value_id limit, rlx_val
     return true;
 }
 
+/* A range in steps of 1 whose limits are sizes, one of them known only at run time, is cut out of
+ * the places below its end. RLX_NONE: it is not so. */
+static rlx_value_id range_of_sizes(ox *o, rlx_value_id start, rlx_value_id limit) {
+    rlx_value_id first = RLX_NONE, last = RLX_NONE;
+    int64_t least = 0, most = 0;
+    if (!ox_ok(o) || ox_is_float(o, start) || !ox_size_at(o, limit, 0, &most, &last) ||
+        !ox_size_at(o, start, 0, &least, &first) || (first == RLX_NONE && last == RLX_NONE) ||
+        least < 0 || most < 0 || most > OX_MOST_NUMBERS)
+        return RLX_NONE;
+    rlx_value_id all = last == RLX_NONE ? ox_range(o, RLX_DTYPE_I64, most) : ox_places(o, last);
+    bool is_whole = first == RLX_NONE && least == 0;
+    return is_whole ? all : ox_cut(o, all, 0, start, limit, 1);
+}
+
 /* The number of elements must be known; the elements are computed where they are needed. */
 void rlx_ox_range(ox *o) {
-    rlx_value_id start = ox_in(o, 0), limit = ox_in(o, 1), delta = ox_in(o, 2), extent = RLX_NONE;
-    int64_t bound;
+    rlx_value_id start = ox_in(o, 0), limit = ox_in(o, 1), delta = ox_in(o, 2);
+    int64_t steps_between = 0;
     if (range_of_sums(o, start, limit, delta)) return;
-    if (ox_ok(o) && ox_is_constant(o, start) && ox_is_constant(o, delta) &&
-        ox_size_at(o, limit, 0, &bound, &extent) && extent != RLX_NONE &&
-        ox_need_double(o, start) == 0 && ox_need_double(o, delta) == 1) {
-        ox_give(o, 0, ox_cast(o, ox_places(o, extent), ox_dtype(o, start)));
-        return;
+    if (ox_ok(o) && ox_is_constant(o, delta) && ox_need_double(o, delta) == 1) {
+        rlx_value_id found = RLX_NONE;
+        if (ox_distance(o, start, limit, &steps_between) && steps_between <= OX_MOST_NUMBERS) {
+            found = ox_range(o, ox_dtype(o, start), steps_between < 0 ? 0 : steps_between);
+            found = ox_binary(o, RLX_OP_ADD, found, ox_reshape(o, start, NULL, 0));
+        } else {
+            found = range_of_sizes(o, start, limit);
+        }
+        if (found != RLX_NONE || !ox_ok(o)) {
+            ox_give(o, 0, ox_cast(o, found, ox_dtype(o, start)));
+            return;
+        }
     }
     ox_need(o, start);
     ox_need(o, limit);

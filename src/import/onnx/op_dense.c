@@ -275,3 +275,91 @@ void rlx_ox_max_unpool(ox *o) {
             wanted.items[i] < 0 ? -1 : ox_plus(o, wanted.items[i], -shape.items[i]);
     ox_give(o, 0, ox_node(o, RLX_OP_PAD, &pad, &target, 1));
 }
+
+/* Columns back to images: the sum of what was copied from each place. */
+typedef struct columns {
+    rlx_ints image, block, strides, dilations, pads;
+    int64_t padded[RLX_MAX_RANK], steps[RLX_MAX_RANK]; /* sizes with pads; places of a block */
+    int64_t places, block_count, step_count;           /* products of padded, block, steps */
+} columns;
+
+static void read_columns(ox *o, columns *self) {
+    if (!ox_need_ints(o, ox_in(o, 1), &self->image) || !ox_need_ints(o, ox_in(o, 2), &self->block))
+        return;
+    ox_ints(o, "strides", &self->strides);
+    ox_ints(o, "dilations", &self->dilations);
+    ox_ints(o, "pads", &self->pads);
+    uint32_t spatial = self->image.count;
+    if (ox_ok(o) && (spatial == 0 || spatial > RLX_MAX_RANK - 2 || self->block.count != spatial))
+        ox_invalid(o, "images of %u axes, blocks of %u", spatial, self->block.count);
+    self->places = self->block_count = self->step_count = 1;
+    for (uint32_t i = 0; i < spatial && ox_ok(o); i++) {
+        int64_t stride = item_or(&self->strides, i, 1), far = item_or(&self->dilations, i, 1);
+        int64_t pads = ox_plus(o, item_or(&self->pads, i, 0), item_or(&self->pads, i + spatial, 0));
+        if (item_or(&self->pads, i, 0) < 0 || pads < item_or(&self->pads, i, 0) || stride < 1 ||
+            far < 1 || self->image.items[i] < 1 || self->block.items[i] < 1)
+            ox_invalid(o, "axis %u of the image", i);
+        self->padded[i] = ox_plus(o, self->image.items[i], pads);
+        int64_t rest = ox_plus(o, self->padded[i], -ox_times(o, far, self->block.items[i] - 1) - 1);
+        if (rest < 0) ox_invalid(o, "a block does not fit axis %u", i);
+        self->steps[i] = rest / stride + 1;
+        self->places = ox_times(o, self->places, self->padded[i]);
+        self->block_count = ox_times(o, self->block_count, self->block.items[i]);
+        self->step_count = ox_times(o, self->step_count, self->steps[i]);
+    }
+}
+
+/* The place in the padded image of element `at` of the block at step `step`. */
+static int64_t place_in_image(const columns *self, int64_t at, int64_t step) {
+    int64_t place = 0, scale = 1;
+    for (uint32_t i = self->image.count; i-- > 0;) {
+        int64_t from = step % self->steps[i] * item_or(&self->strides, i, 1) +
+                       at % self->block.items[i] * item_or(&self->dilations, i, 1);
+        place += from * scale;
+        scale *= self->padded[i];
+        at /= self->block.items[i];
+        step /= self->steps[i];
+    }
+    return place;
+}
+
+static rlx_value_id column_places(ox *o, const columns *self) {
+    int64_t count = ox_times(o, self->block_count, self->step_count);
+    const int64_t dims[] = {count, 1};
+    if (ox_ok(o) && count > OX_MOST_NUMBERS) ox_unsupported(o, "%" PRId64 " columns", count);
+    int64_t *items = ox_memory(o, (uint64_t)count, sizeof *items);
+    for (int64_t i = 0; i < count && ox_ok(o); i++)
+        items[i] = place_in_image(self, i / self->step_count, i % self->step_count);
+    return ox_constant(o, RLX_DTYPE_I64, dims, 2, items, (uint64_t)count * sizeof *items);
+}
+
+/* x: [N][C blocks][steps]. Rows of the scatter are places, so that one place is added up at once.
+ */
+void rlx_ox_col2im(ox *o) {
+    static const int64_t turn[] = {1, 0};
+    const rlx_scatter_attrs add = {.mode = RLX_SCATTER_ADD};
+    columns self = {0};
+    rlx_value_id x = ox_in(o, 0);
+    read_columns(o, &self);
+    if (ox_ok(o) && (ox_rank(o, x) != 3 || ox_dim(o, x, 1) % self.block_count != 0 ||
+                     ox_dim(o, x, 2) != self.step_count))
+        ox_invalid(o, "the columns do not fit: %" PRId64 " in a block, %" PRId64 " blocks",
+                   self.block_count, self.step_count);
+    if (!ox_ok(o)) return;
+    int64_t n = ox_dim(o, x, 0), c = ox_dim(o, x, 1) / self.block_count, rows = ox_times(o, n, c);
+    const int64_t flat[] = {rows, ox_times(o, self.block_count, self.step_count)};
+    const int64_t empty[] = {self.places, rows};
+    rlx_value_id zeros = ox_expand(o, ox_scalar(o, ox_dtype(o, x), 0), empty, 2);
+    const rlx_value_id inputs[] = {zeros, column_places(o, &self),
+                                   ox_transpose(o, ox_reshape(o, x, flat, 2), turn, 2)};
+    rlx_value_id y = ox_transpose(o, ox_node(o, RLX_OP_SCATTER_ND, &add, inputs, 3), turn, 2);
+    int64_t dims[RLX_MAX_RANK] = {n, c};
+    memcpy(dims + 2, self.padded, self.image.count * sizeof *dims);
+    y = ox_reshape(o, y, dims, self.image.count + 2);
+    for (uint32_t i = 0; i < self.image.count; i++) {
+        int64_t first = item_or(&self.pads, i, 0);
+        if (self.padded[i] != self.image.items[i])
+            y = ox_slice(o, y, i + 2, first, first + self.image.items[i], 1);
+    }
+    ox_give(o, 0, y);
+}

@@ -159,6 +159,27 @@ void rlx_ox_skip_norm(ox *o) {
     ox_give(o, 3, sum);
 }
 
+/* Channels last unless channels_last says otherwise; activation 1 is silu. SkipGroupNorm adds
+ * another image and a bias before, and gives the sum as well. */
+void rlx_ox_skip_group_norm(ox *o) {
+    bool is_last = ox_int(o, "channels_last", 1) != 0, is_skip = ox_has(o, 3);
+    const rlx_norm_attrs attrs = {.epsilon = ox_float(o, "epsilon", 1e-5F),
+                                  .groups = ox_int(o, "groups", 0)};
+    rlx_value_id x = ox_in(o, 0), bias = ox_maybe(o, 4);
+    int64_t activation = ox_int(o, "activation", 0);
+    if (activation != 0 && activation != 1) ox_unsupported(o, "activation %" PRId64, activation);
+    if (bias != RLX_NONE && !is_last) ox_unsupported(o, "a bias with channels first");
+    if (bias != RLX_NONE) x = ox_binary(o, RLX_OP_ADD, x, bias);
+    if (is_skip) x = ox_binary(o, RLX_OP_ADD, x, ox_in(o, 3));
+    if (is_skip) ox_give(o, 1, x);
+    rlx_dtype dtype = ox_dtype(o, x);
+    const rlx_value_id inputs[] = {is_last ? ox_channels_first(o, x) : x,
+                                   ox_cast(o, ox_in(o, 1), dtype), ox_cast(o, ox_in(o, 2), dtype)};
+    rlx_value_id y = ox_node(o, RLX_OP_GROUP_NORM, &attrs, inputs, 3);
+    if (activation == 1) y = ox_unary(o, RLX_OP_SILU, y);
+    ox_give(o, 0, is_last ? ox_channels_last(o, y) : y);
+}
+
 /* The rows of three tables are added up and normalised. */
 void rlx_ox_embed_norm(ox *o) {
     const rlx_norm_attrs attrs = {.axis = -1, .epsilon = ox_float(o, "epsilon", 1e-12F)};

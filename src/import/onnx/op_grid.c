@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GridSample: places are computed from the grid, pixels fetched by gather, weighted and summed. */
+/* GridSample, DeformConv and AffineGrid: places are computed, pixels fetched by gather, weighted
+ * and summed. */
 #include "import/onnx/ops.h"
 
 #include <string.h>
@@ -170,4 +171,132 @@ void rlx_ox_grid_sample(ox *o) {
         y = bilinear(o, &self, column, row);
     }
     ox_give(o, 0, ox_reshape(o, y, result, 4));
+}
+
+/* Where the kernel of a DeformConv would read along one axis, moved by the offsets `moved`
+ * [N groups][kernel][points]; `is_row` says which axis. Gives [N groups][1][kernel points]. */
+static rlx_value_id deformed(ox *o, const grid *self, const rlx_conv_attrs *conv,
+                             rlx_value_id moved, const int64_t *kernel, const int64_t *out,
+                             bool is_row) {
+    uint32_t axis = is_row ? 0 : 1;
+    int64_t taps = ox_times(o, kernel[0], kernel[1]), points = ox_times(o, out[0], out[1]);
+    int64_t stride = conv->strides.count > axis ? conv->strides.items[axis] : 1;
+    int64_t far = conv->dilations.count > axis ? conv->dilations.items[axis] : 1;
+    int64_t pad = conv->pads.count > axis ? conv->pads.items[axis] : 0;
+    const int64_t tap_dims[] = {1, taps, 1}, point_dims[] = {1, 1, points};
+    const int64_t dims[] = {self->n, 1, self->points};
+    double *by_tap = ox_memory(o, (uint64_t)taps, sizeof *by_tap);
+    double *by_point = ox_memory(o, (uint64_t)points, sizeof *by_point);
+    if (!ox_ok(o)) return RLX_NONE;
+    for (int64_t i = 0; i < taps; i++)
+        by_tap[i] = (double)((is_row ? i / kernel[1] : i % kernel[1]) * far - pad);
+    for (int64_t i = 0; i < points; i++)
+        by_point[i] = (double)((is_row ? i / out[1] : i % out[1]) * stride);
+    moved = add(o, moved, ox_doubles(o, self->dtype, by_tap, tap_dims, 3));
+    moved = add(o, moved, ox_doubles(o, self->dtype, by_point, point_dims, 3));
+    return ox_reshape(o, moved, dims, 3);
+}
+
+/* Whether x, w and the offsets of a DeformConv go together. */
+static bool fits_deform(ox *o, rlx_value_id x, rlx_value_id w, rlx_value_id offset, int64_t parts,
+                        int64_t groups) {
+    if (!ox_ok(o)) return false;
+    if (ox_rank(o, x) != 4 || ox_rank(o, w) != 4 || ox_rank(o, offset) != 4) {
+        ox_unsupported(o, "images of rank %u", ox_rank(o, x));
+        return false;
+    }
+    int64_t taps = ox_times(o, ox_dim(o, w, 2), ox_dim(o, w, 3)), channels = ox_dim(o, x, 1);
+    if (ox_ok(o) && (parts < 1 || groups < 1 || channels % parts != 0 || channels % groups != 0 ||
+                     ox_dim(o, w, 0) % groups != 0 || ox_dim(o, w, 1) != channels / groups ||
+                     ox_dim(o, offset, 1) != ox_times(o, 2 * parts, taps)))
+        ox_invalid(o, "%" PRId64 " channels, %" PRId64 " offsets", channels, ox_dim(o, offset, 1));
+    int64_t points = ox_times(o, ox_dim(o, offset, 2), ox_dim(o, offset, 3));
+    if (ox_ok(o) && (points > OX_MOST_NUMBERS || taps > OX_MOST_NUMBERS))
+        ox_unsupported(o, "%" PRId64 " points", points);
+    return ox_ok(o);
+}
+
+/* Each element of the kernel reads x where its offset says, between pixels and nothing outside; the
+ * rest is a product with what was read. */
+void rlx_ox_deform_conv(ox *o) {
+    rlx_conv_attrs conv = {0};
+    rlx_value_id x = ox_in(o, 0), w = ox_in(o, 1), offset = ox_in(o, 2);
+    rlx_value_id bias = ox_maybe(o, 3), mask = ox_maybe(o, 4);
+    int64_t parts = ox_int(o, "offset_group", 1);
+    ox_conv_attrs(o, w, &conv);
+    if (!fits_deform(o, x, w, offset, parts, conv.groups)) return;
+    const int64_t n = ox_dim(o, x, 0), c = ox_dim(o, x, 1), outputs = ox_dim(o, w, 0);
+    const int64_t kernel[] = {ox_dim(o, w, 2), ox_dim(o, w, 3)};
+    const int64_t out[] = {ox_dim(o, offset, 2), ox_dim(o, offset, 3)};
+    const int64_t taps = kernel[0] * kernel[1], points = out[0] * out[1];
+    grid self = {.n = ox_times(o, n, parts), .c = c / parts, .h = ox_dim(o, x, 2)};
+    self.w = ox_dim(o, x, 3);
+    self.points = ox_times(o, taps, points);
+    self.dtype = ox_dtype(o, offset);
+    const int64_t pixels[] = {self.n, self.c, ox_times(o, self.h, self.w)};
+    const int64_t pairs[] = {self.n, taps, 2, points}, one[] = {self.n, taps, points};
+    self.pixels = ox_reshape(o, x, pixels, 3);
+    offset = ox_reshape(o, offset, pairs, 4);
+    rlx_value_id rows = ox_reshape(o, ox_slice(o, offset, 2, 0, 1, 1), one, 3);
+    rlx_value_id across = ox_reshape(o, ox_slice(o, offset, 2, 1, 2, 1), one, 3);
+    rows = deformed(o, &self, &conv, rows, kernel, out, true);
+    across = deformed(o, &self, &conv, across, kernel, out, false);
+    rlx_value_id read = bilinear(o, &self, across, rows);
+    const int64_t single[] = {self.n, 1, self.points};
+    if (mask != RLX_NONE) read = mul(o, read, ox_reshape(o, mask, single, 3));
+    const int64_t depth = ox_times(o, c / conv.groups, taps);
+    const int64_t columns[] = {n, conv.groups, depth, points};
+    const int64_t weights[] = {1, conv.groups, outputs / conv.groups, depth};
+    const int64_t result[] = {n, outputs, out[0], out[1]}, channel[] = {1, outputs, 1, 1};
+    rlx_value_id y = ox_matmul(o, ox_reshape(o, w, weights, 4), ox_reshape(o, read, columns, 4));
+    y = ox_reshape(o, y, result, 4);
+    if (bias != RLX_NONE) y = add(o, y, ox_reshape(o, bias, channel, 4));
+    ox_give(o, 0, y);
+}
+
+/* The points of an image of `sizes` [rank] from -1 to 1, the last axis first, and a 1 at the end:
+ * [points][rank + 1]. */
+static rlx_value_id all_points(ox *o, rlx_dtype dtype, const int64_t *sizes, uint32_t rank,
+                               bool align, int64_t count) {
+    const int64_t dims[] = {count, rank + 1};
+    double *items = ox_memory(o, (uint64_t)count * (rank + 1), sizeof *items);
+    for (int64_t i = 0; i < count && ox_ok(o); i++) {
+        int64_t rest = i;
+        double *point = items + i * (rank + 1);
+        for (uint32_t k = 0; k < rank; k++) {
+            int64_t size = sizes[rank - 1 - k];
+            double at = (double)(rest % size), most = (double)(size - 1);
+            point[k] = !align ? (2 * at + 1) / (double)size - 1 : most == 0 ? 0 : 2 * at / most - 1;
+            rest /= size;
+        }
+        point[rank] = 1;
+    }
+    return ox_doubles(o, dtype, items, dims, 2);
+}
+
+void rlx_ox_affine_grid(ox *o) {
+    rlx_value_id theta = ox_in(o, 0);
+    bool align = ox_int(o, "align_corners", 0) != 0;
+    rlx_ints size = {0};
+    int64_t count = 1, dims[RLX_MAX_RANK];
+    if (!ox_need_ints(o, ox_in(o, 1), &size)) return;
+    uint32_t spatial = size.count - 2;
+    if (size.count != 4 && size.count != 5) ox_invalid(o, "a size of %u numbers", size.count);
+    if (ox_ok(o) && (ox_rank(o, theta) != 3 || ox_dim(o, theta, 1) != spatial ||
+                     ox_dim(o, theta, 2) != spatial + 1))
+        ox_invalid(o, "theta does not fit an image of %u axes", spatial);
+    for (uint32_t i = 0; i < spatial && ox_ok(o); i++) {
+        if (size.items[i + 2] < 1) ox_invalid(o, "size %" PRId64, size.items[i + 2]);
+        count = ox_times(o, count, size.items[i + 2]);
+        dims[i + 1] = size.items[i + 2];
+    }
+    if (ox_ok(o) && count > OX_MOST_NUMBERS / 4) ox_unsupported(o, "%" PRId64 " points", count);
+    if (!ox_ok(o)) return;
+    dims[0] = ox_dim(o, theta, 0);
+    dims[spatial + 1] = spatial;
+    const rlx_matmul_attrs attrs = {.transpose_b = true};
+    const rlx_value_id inputs[] = {
+        all_points(o, ox_dtype(o, theta), size.items + 2, spatial, align, count), theta};
+    rlx_value_id y = ox_node(o, RLX_OP_MATMUL, &attrs, inputs, 2);
+    ox_give(o, 0, ox_reshape(o, y, dims, spatial + 2));
 }

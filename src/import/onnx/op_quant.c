@@ -3,14 +3,17 @@
  * or as floats where they fit. */
 #include "import/onnx/quant.h"
 
-/* A scale or zero point: one number, or one per element of an axis. */
+#include <string.h>
+
+/* A scale or zero point: one number, one per element of an axis, or of a shape that fits x. */
 static rlx_value_id along(ox *o, rlx_value_id x, rlx_value_id parameter, int64_t axis) {
     int64_t dims[RLX_MAX_RANK];
     uint32_t rank = ox_rank(o, x);
     if (!ox_ok(o) || parameter == RLX_NONE) return parameter;
     if (ox_rank(o, parameter) == 0) return parameter;
     if (ox_rank(o, parameter) != 1) {
-        ox_unsupported(o, "scales in blocks");
+        if (ox_rank(o, parameter) == rank) return parameter;
+        ox_unsupported(o, "scales of rank %u for data of rank %u", ox_rank(o, parameter), rank);
         return RLX_NONE;
     }
     if (ox_dim(o, parameter, 0) == 1) return ox_reshape(o, parameter, NULL, 0);
@@ -89,13 +92,73 @@ rlx_value_id ox_quantized(ox *o, rlx_value_id x, rlx_value_id scale, rlx_value_i
     return saturate(o, ox_cast(o, x, RLX_DTYPE_F32), zero, dtype);
 }
 
+/* Blocks along an axis (version 21): x with an axis of its own for the places in a block, filled up
+ * with zeros, and scales or zero points with 1 there. */
+typedef struct blocks {
+    uint32_t axis;
+    int64_t size, count; /* of a block; of blocks */
+} blocks;
+
+static rlx_value_id in_blocks(ox *o, rlx_value_id x, const blocks *by, int64_t size) {
+    int64_t dims[RLX_MAX_RANK];
+    uint32_t at = by->axis;
+    if (!ox_ok(o) || x == RLX_NONE) return RLX_NONE;
+    uint32_t rank = ox_rank(o, x);
+    if (rank <= at || ox_dim(o, x, at) > ox_times(o, by->count, size))
+        ox_invalid(o, "zero points are not as many as scales");
+    if (!ox_ok(o)) return RLX_NONE;
+    rlx_pad_attrs more = {.pads = {.count = 2 * rank}};
+    more.pads.items[rank + at] = ox_times(o, by->count, size) - ox_dim(o, x, at);
+    if (more.pads.items[rank + at] != 0) x = ox_node(o, RLX_OP_PAD, &more, &x, 1);
+    for (uint32_t i = 0; i < rank; i++)
+        dims[i < at ? i : i + 1] = ox_dim(o, x, i);
+    dims[at] = by->count;
+    dims[at + 1] = size;
+    return ox_reshape(o, x, dims, rank + 1);
+}
+
+static rlx_value_id out_of_blocks(ox *o, rlx_value_id y, const blocks *by, rlx_value_id like) {
+    int64_t dims[RLX_MAX_RANK];
+    if (!ox_ok(o)) return RLX_NONE;
+    rlx_type type = ox_type(o, like);
+    memcpy(dims, type.shape.dims, sizeof dims);
+    dims[by->axis] = ox_times(o, by->count, by->size);
+    y = ox_reshape(o, y, dims, type.shape.rank);
+    if (dims[by->axis] == type.shape.dims[by->axis]) return y;
+    return ox_slice(o, y, by->axis, 0, type.shape.dims[by->axis], 1);
+}
+
+/* False: the node has no blocks, or they do not fit. */
+static bool read_blocks(ox *o, rlx_value_id x, rlx_value_id scale, int64_t axis, blocks *out) {
+    int64_t size = ox_int(o, "block_size", 0);
+    if (size == 0 || !ox_ok(o)) return false;
+    uint32_t rank = ox_rank(o, x);
+    *out = (blocks){.axis = ox_axis(o, axis, rank), .size = size};
+    if (ox_ok(o) && (size < 0 || ox_rank(o, scale) != rank))
+        ox_invalid(o, "blocks of %" PRId64 " with scales of rank %u", size, ox_rank(o, scale));
+    if (ox_ok(o) && rank == RLX_MAX_RANK) ox_unsupported(o, "blocks of %u axes", rank);
+    if (!ox_ok(o)) return false;
+    int64_t dim = ox_dim(o, x, out->axis);
+    out->count = dim / size + (dim % size != 0);
+    if (ox_dim(o, scale, out->axis) != out->count)
+        ox_invalid(o, "%" PRId64 " scales along an axis of %" PRId64 " blocks",
+                   ox_dim(o, scale, out->axis), out->count);
+    return ox_ok(o);
+}
+
 void rlx_ox_quantize(ox *o) {
     rlx_value_id x = ox_in(o, 0), scale = ox_in(o, 1), zero = ox_maybe(o, 2);
     int64_t axis = ox_int(o, "axis", 1);
     rlx_dtype dtype = zero == RLX_NONE ? RLX_DTYPE_U8 : ox_dtype(o, zero);
     if (zero == RLX_NONE && ox_int(o, "output_dtype", 0) != 0)
         rlx_onnx_dtype(ox_int(o, "output_dtype", 0), &dtype);
-    if (ox_int(o, "block_size", 0) != 0) ox_unsupported(o, "scales in blocks");
+    blocks by;
+    if (read_blocks(o, x, scale, axis, &by)) {
+        rlx_value_id y = ox_quantized(o, in_blocks(o, x, &by, by.size), in_blocks(o, scale, &by, 1),
+                                      in_blocks(o, zero, &by, 1), axis, dtype);
+        ox_give(o, 0, out_of_blocks(o, y, &by, x));
+        return;
+    }
     ox_give(o, 0, ox_quantized(o, x, scale, zero, axis, dtype));
 }
 
@@ -118,7 +181,14 @@ rlx_value_id ox_dequantized(ox *o, rlx_value_id x, rlx_value_id scale, rlx_value
 void rlx_ox_dequantize(ox *o) {
     rlx_value_id x = ox_in(o, 0), scale = ox_in(o, 1), zero = ox_maybe(o, 2);
     int64_t axis = ox_int(o, "axis", 1);
-    if (ox_int(o, "block_size", 0) != 0) ox_unsupported(o, "scales in blocks");
+    blocks by;
+    if (read_blocks(o, x, scale, axis, &by)) {
+        rlx_value_id y =
+            ox_dequantized(o, in_blocks(o, x, &by, by.size), in_blocks(o, scale, &by, 1),
+                           in_blocks(o, zero, &by, 1), axis);
+        ox_give(o, 0, out_of_blocks(o, y, &by, x));
+        return;
+    }
     ox_give(o, 0, ox_dequantized(o, x, scale, zero, axis));
 }
 

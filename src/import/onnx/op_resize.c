@@ -61,7 +61,9 @@ static double clamp(double x, double most) {
     return x < 0 ? 0 : x > most ? most : x;
 }
 
-static double nearest_place(const resize *self, double x) {
+/* "simple" is what version 10 means: down to the pixel, but up where an image shrinks. */
+static double nearest_place(const resize *self, const resize_axis *axis, double x) {
+    if (strcmp(self->nearest, "simple") == 0) return axis->scale < 1 ? ceil(x) : floor(x);
     if (strcmp(self->nearest, "floor") == 0) return floor(x);
     if (strcmp(self->nearest, "ceil") == 0) return ceil(x);
     if (strcmp(self->nearest, "round_prefer_ceil") == 0) return floor(x + 0.5);
@@ -95,7 +97,7 @@ static void find_taps(const resize *self, const resize_axis *axis, int64_t i, ui
     double x = place(self, axis, i), most = (double)(axis->in - 1), sum = 0;
     double shrink = self->antialias && axis->scale < 1 ? axis->scale : 1;
     if (self->mode == NEAREST) {
-        places[0] = clamp(nearest_place(self, x), most);
+        places[0] = clamp(nearest_place(self, axis, x), most);
         weights[0] = 1;
         return;
     }
@@ -290,7 +292,7 @@ static void read_region(ox *o, uint32_t count, const uint32_t *listed, resize_ax
 }
 
 void rlx_ox_resize(ox *o) {
-    resize self = {.mode = read_mode(o), .where = ASYMMETRIC, .nearest = "floor"};
+    resize self = {.mode = read_mode(o), .where = ASYMMETRIC, .nearest = "simple"};
     rlx_value_id x = ox_in(o, 0);
     resize_axis axes[RLX_MAX_RANK];
     uint32_t listed[RLX_MAX_RANK], items = 0;

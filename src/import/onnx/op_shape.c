@@ -292,11 +292,39 @@ static void spread_pads(ox *o, uint32_t rank, const rlx_ints *axes, rlx_ints *pa
     *pads = wide;
 }
 
+/* Pads that only a run knows: axis by axis. */
+static void pad_at_run_time(ox *o, rlx_value_id x, rlx_value_id pads, const char *mode) {
+    uint32_t rank = ox_rank(o, x), count = rank;
+    rlx_ints axes = {0};
+    rlx_value_id filler = ox_maybe(o, 2);
+    if (strcmp(mode, "constant") != 0) ox_unsupported(o, "mode '%s' at run time", mode);
+    if (ox_has(o, 3) && ox_need_ints(o, ox_in(o, 3), &axes)) count = axes.count;
+    if (ox_ok(o) && (ox_rank(o, pads) != 1 || ox_elements(o, pads) != 2 * (int64_t)count))
+        ox_invalid(o, "pads for %u axes are not twice as many", count);
+    if (!ox_ok(o)) return;
+    filler = filler == RLX_NONE ? ox_scalar(o, ox_dtype(o, x), 0) : ox_reshape(o, filler, NULL, 0);
+    for (uint32_t i = 0; i < count && ox_ok(o); i++) {
+        uint32_t axis = ox_axis(o, axes.count == 0 ? i : axes.items[i], rank);
+        rlx_value_id before = ox_slice(o, pads, 0, i, (int64_t)i + 1, 1);
+        rlx_value_id after = ox_slice(o, pads, 0, count + i, (int64_t)count + i + 1, 1);
+        int64_t first = 1, last = 1;
+        rlx_value_id extents[2];
+        bool is_none = ox_ok(o) && ox_size_at(o, before, 0, &first, &extents[0]) &&
+                       ox_size_at(o, after, 0, &last, &extents[1]) && first == 0 && last == 0;
+        if (!is_none) x = ox_widen(o, x, axis, before, after, filler);
+    }
+    ox_give(o, 0, x);
+}
+
 void rlx_ox_pad(ox *o) {
     rlx_pad_attrs attrs = {0};
     rlx_ints axes = {0};
     rlx_value_id x = ox_in(o, 0);
     const char *mode = ox_text(o, "mode", "constant");
+    if (o->since >= 11 && ox_is_run_time(o, ox_in(o, 1))) {
+        pad_at_run_time(o, x, ox_in(o, 1), mode);
+        return;
+    }
     if (o->since < 11) {
         ox_ints(o, o->since < 2 ? "paddings" : "pads", &attrs.pads);
         attrs.value = ox_float(o, "value", 0);
@@ -313,6 +341,35 @@ void rlx_ox_pad(ox *o) {
     if (attrs.mode == RLX_PAD_CONSTANT && strcmp(mode, "constant") != 0)
         ox_invalid(o, "mode '%s' is not known", mode);
     ox_give(o, 0, ox_node(o, RLX_OP_PAD, &attrs, &x, 1));
+}
+
+/* Each axis is cut or filled up with zeros on both sides, the odd one at the end. */
+void rlx_ox_center_crop_pad(ox *o) {
+    rlx_ints shape = {0}, axes = {0};
+    rlx_value_id x = ox_in(o, 0);
+    uint32_t rank = ox_rank(o, x);
+    rlx_pad_attrs more = {.pads = {.count = 2 * rank}};
+    bool has_more = false;
+    if (!ox_need_ints(o, ox_in(o, 1), &shape)) return;
+    if (!ox_ints(o, "axes", &axes)) {
+        for (axes.count = 0; axes.count < rank; axes.count++)
+            axes.items[axes.count] = axes.count;
+    }
+    if (ox_ok(o) && shape.count != axes.count)
+        ox_invalid(o, "%u sizes for %u axes", shape.count, axes.count);
+    for (uint32_t i = 0; i < axes.count && ox_ok(o); i++) {
+        uint32_t axis = ox_axis(o, axes.items[i], rank);
+        if (ox_ok(o) && (shape.items[i] < 0 || ox_type(o, x).extents[axis] != RLX_NONE))
+            ox_unsupported(o, "size %" PRId64 " of axis %u", shape.items[i], axis);
+        if (!ox_ok(o)) return;
+        int64_t extra = shape.items[i] - ox_dim(o, x, axis);
+        if (extra < 0) x = ox_slice(o, x, axis, -extra / 2, -extra / 2 + shape.items[i], 1);
+        if (extra <= 0) continue;
+        has_more = true;
+        more.pads.items[axis] = extra / 2;
+        more.pads.items[rank + axis] = extra - extra / 2;
+    }
+    ox_give(o, 0, has_more ? ox_node(o, RLX_OP_PAD, &more, &x, 1) : x);
 }
 
 void rlx_ox_gather(ox *o) { /* GatherElements too */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TfIdfVectorizer over integers, and determinants: small formulae over constants. */
+/* TfIdfVectorizer over integers: formulae over constants. */
 #include "import/onnx/ops.h"
 
 #include <string.h>
@@ -117,42 +117,4 @@ void rlx_ox_tf_idf(ox *o) {
     rlx_value_id counts = weigh(o, ox_concat(o, parts, part_count, 1), ox_attr(o, "weights"));
     rlx_value_id y = to_columns(o, counts, places);
     ox_give(o, 0, is_flat ? ox_squeeze(o, y, 0) : y);
-}
-
-enum { MOST_DET = 6 };
-
-/* By the first row of the rows and columns that are left: fine for small matrices. */
-static rlx_value_id determinant(ox *o, rlx_value_id x, uint32_t row, uint32_t columns,
-                                uint32_t size) {
-    rlx_value_id sum = RLX_NONE;
-    bool is_minus = false;
-    for (uint32_t c = 0; c < size && ox_ok(o); c++) {
-        if ((columns >> c & 1) == 0) continue;
-        rlx_value_id one = ox_slice(o, ox_slice(o, x, -2, row, row + 1, 1), -1, c, c + 1, 1);
-        if (row + 1 < size) {
-            rlx_value_id rest = determinant(o, x, row + 1, columns & ~(1u << c), size);
-            one = ox_binary(o, RLX_OP_MUL, one, rest);
-        }
-        if (sum == RLX_NONE) {
-            sum = one;
-        } else {
-            sum = ox_binary(o, is_minus ? RLX_OP_SUB : RLX_OP_ADD, sum, one);
-        }
-        is_minus = !is_minus;
-    }
-    return sum;
-}
-
-void rlx_ox_det(ox *o) {
-    rlx_value_id x = ox_in(o, 0);
-    uint32_t rank = ox_rank(o, x);
-    if (ox_ok(o) && (rank < 2 || ox_dim(o, x, rank - 1) != ox_dim(o, x, rank - 2)))
-        ox_invalid(o, "the matrices are not square");
-    if (!ox_ok(o)) return;
-    int64_t size = ox_dim(o, x, rank - 1);
-    if (size < 1 || size > MOST_DET)
-        ox_unsupported(o, "a matrix of %" PRId64 " rows; at most %d", size, MOST_DET);
-    if (!ox_ok(o)) return;
-    rlx_value_id y = determinant(o, x, 0, (1u << size) - 1, (uint32_t)size);
-    ox_give(o, 0, ox_squeeze(o, ox_squeeze(o, y, -1), -1));
 }

@@ -376,6 +376,45 @@ def norms_before_they_were_standard(g, is_plain):
             g.SimplifiedLayerNormalization(x, gamma, epsilon=1e-6, axis=-1, stash_type=1)]
 
 
+def group_norm(name, last, silu, is_skip):
+    def make(g, is_plain):
+        x = g.given("x", "f32", [2, 3, 4, 12] if last else [2, 12, 3, 4])
+        scale, bias = g.positive(12), g.weight(12)
+        skip, more = (g.given("skip", "f32", [2, 3, 4, 12]), g.weight(12)) if is_skip else (None, None)
+        if not is_plain:
+            inputs = [x, scale, bias] + ([skip, more] if is_skip else [])
+            made = g.node("SkipGroupNorm" if is_skip else "GroupNorm", inputs, outputs=2 if is_skip else 1, domain="com.microsoft",
+                          groups=3, epsilon=1e-4, activation=int(silu), channels_last=int(last))
+            return made if is_skip else [made]
+        total = g.Add(g.Add(x, more), skip) if is_skip else x
+        first = g.Transpose(total, perm=[0, 3, 1, 2]) if last else total
+        rows = g.Reshape(first, g.ints(2, 3, 48))
+        rest = g.Sub(rows, g.ReduceMean(rows, axes=[2]))
+        deviation = g.Sqrt(g.Add(g.ReduceMean(g.Mul(rest, rest), axes=[2]), g.scalar(1e-4)))
+        y = g.Reshape(g.Div(rest, deviation), g.ints(2, 12, 3, 4))
+        y = g.Add(g.Mul(y, g.Reshape(scale, g.ints(12, 1, 1))), g.Reshape(bias, g.ints(12, 1, 1)))
+        y = g.Mul(y, g.Sigmoid(y)) if silu else y
+        return [g.Transpose(y, perm=[0, 2, 3, 1]) if last else y] + ([total] if is_skip else [])
+    CASES[name] = (make, {"atol": 1e-5, "ort": False})
+
+
+group_norm("group_norm_with_silu", True, True, False)
+group_norm("group_norm_with_channels_first", False, False, False)
+group_norm("skip_group_norm", True, False, True)
+
+
+@case(atol=1e-5)
+def inverses(g, is_plain):
+    """A matrix times its inverse."""
+    outputs = []
+    for size in (1, 2, 3, 4):
+        eye = [2.0 if i % (size + 1) == 0 else 0.0 for i in range(size * size)]
+        one = g.const("f32", [1, size, size], [v / 2 for v in eye])
+        x = g.Add(g.given("x%d" % size, "f32", [2, size, size]), g.const("f32", [size, size], eye))
+        outputs.append(g.Expand(one, g.ints(2, size, size)) if is_plain else g.MatMul(x, g.ms("Inverse", x)))
+    return outputs
+
+
 @case(atol=1e-4)
 def embed_layer_normalization(g, is_plain):
     ids = g.given("ids", "i32", [2, 6], [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])

@@ -53,6 +53,22 @@ def a_range(g, rows, _):
 
 
 @case
+def a_range_from_a_size(g, rows, _):
+    count, one = g.Squeeze(size(g, rows)), g.scalar(1, "i64")
+    return [g.Range(count, g.scalar(ROWS + 2, "i64"), one), g.Range(g.scalar(2, "i64"), count, one),
+            g.Range(count, g.Add(g.Add(count, one), g.scalar(3, "i64")), one)]
+
+
+@case
+def pads_up_to_a_size(g, rows, _):
+    missing = g.Max(g.Sub(g.ints(7), size(g, rows)), g.ints(0))
+    rest = g.Mod(g.Sub(g.ints(4), g.Mod(size(g, rows), g.ints(4))), g.ints(4))
+    end = g.Concat(g.ints(0), g.ints(0), missing, g.ints(0), axis=0)
+    both = g.Concat(rest, g.ints(1), g.Min(size(g, rows), g.ints(2)), g.ints(2), axis=0)
+    return [g.Pad(rows, end), g.Pad(rows, both, g.scalar(-1.0)), g.Cast(g.Shape(g.Pad(rows, both)), to=1)]
+
+
+@case
 def concats(g, rows, _):
     both = g.Concat(rows, g.weight(2, 6), g.Neg(rows), axis=0)
     turned = g.Transpose(rows, perm=[1, 0])
