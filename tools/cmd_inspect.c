@@ -174,6 +174,18 @@ static void print_model_json(const rlx_graph *graph, const rlx_onnx_ports *file,
     puts("]}");
 }
 
+/* Of an ONNX file that cannot become a graph: what the file itself says. */
+static void print_unsupported(const char *path) {
+    rlx_onnx_ports *file = NULL;
+    if (rlx_onnx_ports_open(NULL, path, &file) != RLX_OK) return;
+    for (uint32_t i = 0; i < rlx_onnx_input_count(file); i++)
+        printf("input  %s\n", tool_name(rlx_onnx_input_name(file, i)));
+    for (uint32_t i = 0; i < rlx_onnx_output_count(file); i++)
+        printf("output %s\n", tool_name(rlx_onnx_output_name(file, i)));
+    print_onnx(file);
+    rlx_onnx_ports_destroy(file);
+}
+
 static int inspect_model(const char *path, const tool_common *common, bool as_text) {
     rlx_session *session = NULL;
     rlx_onnx_ports *file = NULL;
@@ -181,8 +193,10 @@ static int inspect_model(const char *path, const tool_common *common, bool as_te
     rlx_status status = rlx_session_open(NULL, path, &session);
     if (status == RLX_OK && as_text) status = rlx_graph_print(rlx_session_graph(session), &text);
     if (status != RLX_OK) {
+        int code = tool_fail("inspect", status);
+        if (status == RLX_UNSUPPORTED && !common->json && !as_text) print_unsupported(path);
         rlx_session_destroy(session);
-        return tool_fail("inspect", status);
+        return code;
     }
     if (rlx_onnx_ports_open(NULL, path, &file) != RLX_OK) file = NULL; /* of another format */
     if (as_text) {
@@ -273,14 +287,15 @@ int rlx_cmd_inspect(int argc, char **argv) {
     const tool_option options[] = {
         {"--text", TOOL_FLAG, &as_text, NULL, "print the whole graph (or plan) in its text form"},
         TOOL_COMMON_OPTIONS(common)};
-    const tool_usage usage = {"inspect",
-                              "FILE [--text] [--json]",
-                              "Shows inputs, outputs, states, weights and ops of a model, or the "
-                              "memory of a program.",
-                              options,
-                              sizeof options / sizeof *options,
-                              1,
-                              1};
+    const tool_usage usage = {
+        "inspect",
+        "FILE [--text] [--json]",
+        "Shows inputs, outputs, states, weights and ops of a model, or the "
+        "memory of a program. Of an ONNX model that cannot run also which nodes are in the way.",
+        options,
+        sizeof options / sizeof *options,
+        1,
+        1};
     const char *path;
     int code;
     if (!tool_parse(&usage, argc, argv, &path, &code)) return code;

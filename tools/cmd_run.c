@@ -224,16 +224,17 @@ int rlx_cmd_run(int argc, char **argv) {
         {"--network", TOOL_FLAG, &command.network, NULL,
          "under mpirun: messages also between ranks of one host"},
         TOOL_COMMON_OPTIONS(command.common)};
-    const tool_usage usage = {"run",
-                              "FILE [OPTIONS]",
-                              "Runs a model (.rlx) or a saved program and prints each output's "
-                              "shape, dtype and summary.\n"
-                              "With --ranks, or under a launcher, the model is split over "
-                              "processes; the first one prints.",
-                              options,
-                              sizeof options / sizeof *options,
-                              1,
-                              1};
+    const tool_usage usage = {
+        "run",
+        "FILE [OPTIONS]",
+        "Runs a model (.onnx, .rlx) or a saved program and prints each output's "
+        "shape, dtype and summary.\n"
+        "With --ranks, or under a launcher, the model is split over "
+        "processes; the first one prints.",
+        options,
+        sizeof options / sizeof *options,
+        1,
+        1};
     int code;
     if (!tool_parse(&usage, argc, argv, &command.model.path, &code)) return code;
     tool_log(&command.common);

@@ -49,6 +49,11 @@ def layer(rows):
 
 
 class Verbs(tool.ToolTest):
+    def test_inspect_shows_what_a_file_holds_that_cannot_run(self):
+        self.write("m.onnx", model([node("NoSuchOp", ["x"], "h"), node("Relu", ["h"], "y")], [port("x", [2])], [port("y", [2])]))
+        self.rlx("inspect", "m.onnx", code=3, says=["NoSuchOp"],
+                 prints=["input  x", "output y", "nodes 2: NoSuchOp 1 Relu 1"])
+
     def test_a_model_goes_through_every_verb(self):
         self.write("m.onnx", layer("N"))
         self.write_npy("x.npy", "<f4", (1, 2), [1, 1])
