@@ -24,10 +24,6 @@ static const row rows[] = {
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
-uint32_t rlx_onnx_op_count(void) {
-    return ROW_COUNT;
-}
-
 const char *rlx_onnx_op_name(uint32_t index) {
     return index < ROW_COUNT ? rows[index].name : NULL;
 }

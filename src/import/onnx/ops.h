@@ -12,8 +12,7 @@
 #undef MS_OP
 
 /* The names in map.def, for tables. */
-uint32_t rlx_onnx_op_count(void);
-const char *rlx_onnx_op_name(uint32_t index);
+const char *rlx_onnx_op_name(uint32_t index);             /* NULL past the last */
 uint32_t rlx_onnx_op_since(uint32_t index, uint32_t nth); /* 0: past the last version */
 
 /* What handlers of several files have in common. */
