@@ -253,8 +253,49 @@ static float first_zero(const reduction *red, int64_t base) {
     return 0;
 }
 
+/* Rows that a vector would not fill: element by element, in order. */
+static bool is_short(const reduction *red) {
+    return red->count == 1 && red->length > 0 && red->length <= VF &&
+           red->op != RLX_OP_REDUCE_LOG_SUM_EXP && red->x->dtype == RLX_DTYPE_F32;
+}
+VEC_INLINE float short_extreme(rlx_op op, const float *x, int64_t n) {
+    float best = x[0];
+    for (int64_t i = 1; i < n; i++) {
+        bool is_better = op == RLX_OP_REDUCE_MAX ? x[i] > best : x[i] < best;
+        bool is_next = (best == best) & (is_better | (x[i] != x[i]));
+        best = is_next ? x[i] : best; /* no branch: it would be guessed */
+    }
+    return best;
+}
+VEC_INLINE double short_sum(rlx_op op, const float *x, int64_t n) {
+    double sum = op == RLX_OP_REDUCE_PROD ? 1 : 0;
+    for (int64_t i = 0; i < n; i++) {
+        double value = x[i];
+        if (op == RLX_OP_REDUCE_PROD) {
+            sum *= value;
+        } else if (op == RLX_OP_REDUCE_L2) {
+            sum += value * value;
+        } else {
+            sum += op == RLX_OP_REDUCE_L1 ? fabs(value) : value;
+        }
+    }
+    return sum;
+}
+VEC_INLINE void run_short(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
+    for (int64_t item = begin; item < end; item++) {
+        const float *x = (const float *)red->x->data + vec_index_at(&red->kept, item);
+        float *y = (float *)red->y->data + vec_index_at(&red->results, item);
+        *y = is_extreme(op) ? short_extreme(op, x, red->length)
+                            : (float)finish(red, short_sum(op, x, red->length));
+    }
+}
+
 VEC_INLINE void run_rows(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
     float room[ROOM];
+    if (op != RLX_OP_REDUCE_LOG_SUM_EXP && is_short(red)) {
+        run_short(op, red, begin, end);
+        return;
+    }
     for (int64_t item = begin; item < end; item++) {
         int64_t base = vec_index_at(&red->kept, item), out = vec_index_at(&red->results, item);
         double value;
@@ -324,10 +365,15 @@ VEC_INLINE void strip_sums(rlx_op op, const reduction *red, int64_t base, int64_
             const float *x = whole_rows(red, offset + i * red->stride, room, &step);
             strip_rows(op, x, step, sums);
         }
-        for (; i < red->length; i++) {
-            const float *x = elements(red, offset + i * red->stride, width, room);
-            for (int k = 0; k < vectors; k++) {
-                widen(padded(op, x + k * VF, width - k * VF, tail), &low, &high);
+        /* Rows without gaps are converted together. */
+        int64_t most = red->x->dtype != RLX_DTYPE_F32 && red->stride == width ? ROOM / width : 1;
+        for (int64_t rows; i < red->length; i += rows) {
+            rows = rlx_ref_least(most, red->length - i);
+            const float *x = elements(red, offset + i * red->stride, rows * width, room);
+            for (int64_t r = 0; r < rows * vectors; r++) {
+                int64_t k = r % vectors;
+                widen(padded(op, x + r / vectors * width + k * VF, width - k * VF, tail), &low,
+                      &high);
                 sums[2 * k] = join_sum(op, sums[2 * k], low);
                 sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
             }
