@@ -32,6 +32,7 @@ RLX_WARN_UNUSED rlx_status rlx_pass_split_groups(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_split_strides(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fold_depth(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_widen_conv(rlx_pass_context *context);
+RLX_WARN_UNUSED rlx_status rlx_pass_winograd(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_attention(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_shard(rlx_pass_context *context);
 RLX_WARN_UNUSED rlx_status rlx_pass_fuse_epilogue(rlx_pass_context *context);

@@ -34,6 +34,7 @@ static const pass passes[] = {
     {"hoist", rlx_pass_hoist, false},
     {"own_outputs", rlx_pass_own_outputs, true},
     {"block_channels", rlx_pass_block_channels, false},
+    {"winograd", rlx_pass_winograd, false},
     {"pack_weights", rlx_pass_pack_weights, false},
     /* Lowering asks for these by name (rlx_pass_is_on). */
     {"reorder", NULL, false},

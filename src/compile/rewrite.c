@@ -381,6 +381,16 @@ rlx_status rlx_rewrite_constant(rlx_rewrite *rewrite, rlx_dtype dtype, double nu
     return RLX_OK;
 }
 
+rlx_status rlx_rewrite_matrix(rlx_rewrite *rewrite, const float *numbers, int64_t rows,
+                              int64_t columns, rlx_value_id *out_value) {
+    const rlx_shape shape = {.rank = 2, .dims = {rows, columns}};
+    RLX_TRY(rlx_graph_add_constant(rewrite->graph, NULL, RLX_DTYPE_F32, shape, numbers,
+                                   (uint64_t)(rows * columns) * sizeof *numbers, out_value));
+    RLX_TRY(reserve_facts(rewrite));
+    rewrite->facts[*out_value].is_prepared = true;
+    return RLX_OK;
+}
+
 rlx_status rlx_rewrite_cast(rlx_rewrite *rewrite, rlx_node_id anchor, rlx_value_id value,
                             rlx_dtype to, rlx_value_id *out_value) {
     rlx_cast_attrs attrs = {.to = to};

@@ -97,6 +97,10 @@ RLX_WARN_UNUSED rlx_status rlx_rewrite_reshaped(rlx_rewrite *rewrite, rlx_node_i
 /* A scalar constant; `dtype` is a float. */
 RLX_WARN_UNUSED rlx_status rlx_rewrite_constant(rlx_rewrite *rewrite, rlx_dtype dtype,
                                                 double number, rlx_value_id *out_value);
+/* An f32 constant [rows][columns]. */
+RLX_WARN_UNUSED rlx_status rlx_rewrite_matrix(rlx_rewrite *rewrite, const float *numbers,
+                                              int64_t rows, int64_t columns,
+                                              rlx_value_id *out_value);
 /* `value` cast to `to`, right before `anchor`; itself when it has that dtype. */
 RLX_WARN_UNUSED rlx_status rlx_rewrite_cast(rlx_rewrite *rewrite, rlx_node_id anchor,
                                             rlx_value_id value, rlx_dtype to,

@@ -110,8 +110,9 @@ rlx_status rlx_windows_conv(const rlx_conv_attrs *attrs, uint32_t count, const i
     RLX_TRY(check_count(count));
     RLX_TRY(check_mode(attrs->auto_pad));
     for (uint32_t i = 0; i < count; i++) {
-        RLX_TRY(read_axis(&attrs->strides, &attrs->dilations, &attrs->pads, count, i, in[i],
-                          kernel[i], &windows.axes[i]));
+        int64_t size = attrs->winograd == 0 ? kernel[i] : kernel[i] - attrs->winograd + 1;
+        RLX_TRY(read_axis(&attrs->strides, &attrs->dilations, &attrs->pads, count, i, in[i], size,
+                          &windows.axes[i]));
         RLX_TRY_WITH(place(attrs->auto_pad, false, &windows.axes[i]), "spatial axis %u", i);
     }
     *out_windows = windows;

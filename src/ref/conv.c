@@ -5,6 +5,7 @@
  * tile). */
 #include "ir/layout.h"
 #include "ir/window.h"
+#include "ir/winograd.h"
 #include "ref/kernel.h"
 #include "ref/tile.h"
 
@@ -22,6 +23,7 @@ typedef struct conv {
     int64_t x_block, y_block; /* channels of a block; 0: channels are an axis */
     int64_t y_extra;          /* channels that blocks of y have past the last */
     rlx_layout_map w_map;     /* of packed weights */
+    int64_t winograd;         /* outputs of a tile per axis, of weights at points; 0: taps */
     rlx_window axes[RLX_MAX_SPATIAL];
     int64_t x_strides[RLX_MAX_SPATIAL], w_strides[RLX_MAX_SPATIAL];
     int64_t y_strides[RLX_MAX_SPATIAL], residual_strides[RLX_MAX_SPATIAL];
@@ -155,6 +157,15 @@ static int64_t weight_run(const conv *cv, int64_t k) {
     return cv->contiguous_weights - k % cv->contiguous_weights;
 }
 
+/* Points of an axis that make a tap, with their factors. */
+static int points_of(const conv *cv, int64_t tap, int64_t points[2], double factors[2]) {
+    double second = rlx_winograd_second(cv->winograd);
+    points[0] = tap == 2 ? cv->winograd + 1 : tap, points[1] = 2;
+    factors[0] = tap == 0 ? rlx_winograd_first(cv->winograd) : tap == 1 ? second : 1;
+    factors[1] = -second;
+    return tap == 1 ? 2 : 1;
+}
+
 static int64_t packed_offset(const conv *cv, int64_t m, int64_t c, const kernel_tap *tap) {
     int64_t index[RLX_MAX_RANK] = {m, c};
     uint32_t spatial = cv->w->rank - 2;
@@ -175,6 +186,30 @@ static int64_t weight_offset(const conv *cv, int64_t group, int64_t m, int64_t k
         return offset + (group * cv->group_in + c) * cv->w->strides[0] + m * cv->w->strides[1];
     }
     return offset + (group * cv->group_out + m) * cv->w->strides[0] + c * cv->w->strides[1];
+}
+
+/* The tap that weights at points were made of. */
+static double weight_of_points(const conv *cv, int64_t m, int64_t k) {
+    const kernel_tap tap = tap_of(cv, k % cv->taps);
+    int64_t rows[2], columns[2];
+    double sum = 0, row_factors[2], column_factors[2];
+    int row_count = points_of(cv, tap.at[X - 1], rows, row_factors);
+    int column_count = points_of(cv, tap.at[X], columns, column_factors);
+    for (int i = 0; i < row_count; i++) {
+        for (int j = 0; j < column_count; j++) {
+            const kernel_tap at = {{0, rows[i], columns[j]}};
+            int64_t c = k / cv->taps;
+            int64_t offset = cv->w->layout != RLX_LAYOUT_PLAIN
+                                 ? packed_offset(cv, m, c, &at)
+                                 : m * cv->w->strides[0] + c * cv->w->strides[1] +
+                                       rows[i] * cv->w_strides[X - 1] +
+                                       columns[j] * cv->w_strides[X];
+            float point;
+            rlx_ref_read_f32(cv->w, offset, 1, 1, &point);
+            sum += row_factors[i] * column_factors[j] * (double)point;
+        }
+    }
+    return sum;
 }
 
 static int64_t channel_offset(const rlx_tensor *tensor, int64_t block, int64_t channel) {
@@ -240,7 +275,7 @@ static void join_rows(conv *cv) {
 
 static int64_t find_contiguous_weights(const conv *cv) {
     int64_t side = 1;
-    if (cv->w->layout != RLX_LAYOUT_PLAIN) return 1;
+    if (cv->w->layout != RLX_LAYOUT_PLAIN || cv->winograd != 0) return 1;
     for (int i = X; i >= 0; i--) {
         if (cv->axes[i].kernel != 1 && cv->w_strides[i] != side) return 1;
         side *= cv->axes[i].kernel;
@@ -281,6 +316,7 @@ static conv make_conv(const rlx_kernel_args *args) {
                .residual = args->in_count > 3 ? &args->in[3] : &absent,
                .y = &args->out[0],
                .is_transposed = args->op == RLX_OP_CONV_TRANSPOSE,
+               .winograd = attrs->winograd,
                .groups = attrs->groups == 0 ? 1 : attrs->groups,
                .activation = attrs->activation};
     set_channels(&cv, attrs);

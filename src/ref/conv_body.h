@@ -35,6 +35,11 @@ static void WITH_TYPE(pack_weights_)(const conv *cv, const conv_place *at, int64
         }
         for (int64_t j = 0; j < depth;) {
             int64_t run = rlx_ref_least(depth - j, weight_run(cv, k + j));
+            if (cv->winograd != 0) {
+                tile[i * depth + j] = (TYPE)weight_of_points(cv, at->m + i, k + j);
+                j++;
+                continue;
+            }
             WITH_TYPE(rlx_ref_read_)
             (cv->w, weight_offset(cv, at->group, at->m + i, k + j), 1, run, tile + i * depth + j);
             j += run;
@@ -51,6 +56,8 @@ static void WITH_TYPE(store_)(const conv *cv, const conv_place *at, TYPE *acc) {
         for (int64_t s = 0; s < at->segment_count; s++) {
             const segment *part = &at->segments[s];
             TYPE *values = acc + i * RLX_TILE_COLUMNS + part->column;
+            /* Channels past the last are 0, whatever the inputs are. */
+            if (!has_bias) memset(values, 0, (size_t)part->count * sizeof *values);
             rlx_ref_addend residual = {
                 cv->residual,
                 output_offset(cv, cv->residual, cv->residual_strides, at->n, channel, part),

@@ -46,6 +46,10 @@ static uint64_t attention_flops(const rlx_target_query *query) {
     return times(2, scores + sums);
 }
 
+static bool is_winograd(const rlx_target_query *query) {
+    return query->op == RLX_OP_CONV && ((const rlx_conv_attrs *)query->attrs)->winograd != 0;
+}
+
 /* A multiply and an add count as two. Rough for all but the dense ops. */
 static uint64_t estimate_flops(const rlx_target_query *query) {
     uint64_t in = query->in_count == 0 || query->in[0].data == NULL ? 0 : elements(&query->in[0]);
@@ -55,8 +59,9 @@ static uint64_t estimate_flops(const rlx_target_query *query) {
     case RLX_OP_MATMUL:
         return times(2, times(out, inner(query)));
     case RLX_OP_CONV:
-    case RLX_OP_CONV_QUANTISED:
-        return times(2, times(out, per_first(&query->in[1])));
+    case RLX_OP_CONV_QUANTISED: /* tap by tap, however it is computed */
+        return times(2, times(out, is_winograd(query) ? times((uint64_t)query->in[1].dims[1], 9)
+                                                      : per_first(&query->in[1])));
     case RLX_OP_CONV_TRANSPOSE:
         return times(2, times(in, per_first(&query->in[1])));
     case RLX_OP_ATTENTION:

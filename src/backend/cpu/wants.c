@@ -19,6 +19,10 @@ static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query
     int64_t block = attrs->channel_block, groups = attrs->groups == 0 ? 1 : attrs->groups;
     (void)level;
     if (block != 8 && block != 16) return;
+    if (attrs->winograd != 0) {
+        in_layouts[1] = block == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
+        return;
+    }
     if (groups > 1 && groups == w->dims[0] && w->dims[1] == 1) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_DEPTHWISE8 : RLX_LAYOUT_DEPTHWISE16;
     } else if (groups == 1 && 2 * w->dims[0] < block && query->op == RLX_OP_CONV &&

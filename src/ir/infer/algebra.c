@@ -181,6 +181,31 @@ static rlx_status check_channel_block(const rlx_infer *infer, const rlx_conv_att
     return RLX_OK;
 }
 
+static bool all_are_one(const rlx_ints *ints) {
+    for (uint32_t i = 0; i < ints->count; i++) {
+        if (ints->items[i] != 1) return false;
+    }
+    return true;
+}
+
+/* Points of tiles: of conv with x in blocks, 3 x 3 taps, stride 1, one group. */
+static rlx_status check_winograd(const rlx_infer *infer, const rlx_conv_attrs *attrs) {
+    const rlx_type *w = infer->in[1];
+    int64_t edge = attrs->winograd;
+    if (edge == 0) return RLX_OK;
+    if (infer->op != RLX_OP_CONV || (edge != 2 && edge != 4) || !has_blocked_x(infer, attrs)) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s with winograd %" PRId64, rlx_op_name(infer->op),
+                        edge);
+    }
+    if (w->dtype != RLX_DTYPE_F32 || w->shape.rank != 4 || w->shape.dims[2] != edge + 2 ||
+        w->shape.dims[3] != edge + 2 || attrs->groups > 1 || !all_are_one(&attrs->strides) ||
+        !all_are_one(&attrs->dilations)) {
+        return RLX_FAIL(RLX_INVALID_GRAPH,
+                        "winograd %" PRId64 " needs stride 1, one group and points of f32", edge);
+    }
+    return RLX_OK;
+}
+
 static rlx_status check_conv_dtypes(const rlx_infer *infer) {
     rlx_dtype x = infer->in[0]->dtype, w = infer->in[1]->dtype;
     bool is_known = infer->op == RLX_OP_CONV_QUANTISED
@@ -202,6 +227,7 @@ static rlx_status check_conv(const rlx_infer *infer, const rlx_conv_attrs *attrs
     int64_t groups = attrs->groups == 0 ? 1 : attrs->groups;
     RLX_TRY(check_conv_dtypes(infer));
     RLX_TRY(check_channel_block(infer, attrs));
+    RLX_TRY(check_winograd(infer, attrs));
     uint32_t rank = has_blocked_x(infer, attrs) ? x->shape.rank - 1 : x->shape.rank;
     if (rank < 3 || rank > 2 + RLX_MAX_SPATIAL || w->shape.rank != rank) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "x has rank %u and w rank %u, needs the same of 3 to %d",

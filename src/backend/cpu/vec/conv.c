@@ -225,14 +225,13 @@ EACH_PAIR_COUNT(DEFINE_PAIR)
 #undef DEFINE
 #undef DEFINE_NARROW
 #undef DEFINE_PAIR
-typedef void (*tile_fn)(const conv_depth *depth, const conv_tile *tile);
 #define NAME(count)        tile_##count,
 #define NARROW_NAME(count) narrow_tile_##count,
 #define PAIR_NAME(count)   pair_tile_##count,
 /* By the number of positions: a panel, its first block alone, or two panels of a 1 x 1 kernel. */
-static const tile_fn tiles[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
-static const tile_fn narrow_tiles[] = {EACH_COUNT(NARROW_NAME)};
-static const tile_fn pair_tiles[] = {EACH_PAIR_COUNT(PAIR_NAME) NULL};
+const conv_tile_fn VEC_SYMBOL(conv_tiles)[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
+static const conv_tile_fn narrow_tiles[] = {EACH_COUNT(NARROW_NAME)};
+static const conv_tile_fn pair_tiles[] = {EACH_PAIR_COUNT(PAIR_NAME) NULL};
 enum { NARROW_PIXELS = sizeof narrow_tiles / sizeof *narrow_tiles };
 #undef NAME
 #undef NARROW_NAME
@@ -300,11 +299,11 @@ static conv_tile tile_of(const conv_work *work, const conv_part_at *at, int64_t 
 }
 
 /* Which tiles a panel has, or two; `most` positions at once. */
-static const tile_fn *tiles_of(const conv_work *work, int64_t panel, int64_t panels,
-                               int64_t *most) {
+static const conv_tile_fn *tiles_of(const conv_work *work, int64_t panel, int64_t panels,
+                                    int64_t *most) {
     bool is_narrow = work->view.out_channels - panel * PANEL <= BLOCK;
     *most = panels == 2 ? PAIR_PIXELS : is_narrow ? NARROW_PIXELS : PIXELS;
-    return panels == 2 ? pair_tiles : is_narrow ? narrow_tiles : tiles;
+    return panels == 2 ? pair_tiles : is_narrow ? narrow_tiles : VEC_SYMBOL(conv_tiles);
 }
 
 /* Activations that are not bounds, while the results are near. */
@@ -329,7 +328,7 @@ static void run_panels(const conv_work *work, const conv_part_at *at, const conv
                        int64_t panel, int64_t panels) {
     float bias[2 * PANEL];
     int64_t most, positions = at->place.rows * at->place.columns;
-    const tile_fn *fns = tiles_of(work, panel, panels, &most);
+    const conv_tile_fn *fns = tiles_of(work, panel, panels, &most);
     conv_tile tile = tile_of(work, at, panel, panels, bias);
     int64_t count = conv_divide_up(positions, most), size = positions / count,
             larger = positions % count, runs = depth->inner * depth->middle * depth->outer,
@@ -426,6 +425,7 @@ static bool takes(const rlx_target_query *query) {
     const rlx_conv_attrs *attrs = query->attrs;
     uint32_t spatial = w->rank - 2;
     int64_t groups = attrs->groups == 0 ? 1 : attrs->groups;
+    if (attrs->winograd != 0) return false;
     if (spatial > 2 || attrs->channel_block != BLOCK || !is_f32(x) || !is_f32(w)) return false;
     if (x->rank > w->rank && !conv_is_blocked(x, spatial)) return false;
     if (!conv_is_blocked(&query->out[0], spatial)) return false;

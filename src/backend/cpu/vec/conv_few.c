@@ -163,7 +163,8 @@ static bool takes(const rlx_target_query *query) {
     const rlx_tensor *w = &query->in[1];
     const rlx_conv_attrs *attrs = query->attrs;
     uint32_t spatial = w->rank - 2;
-    if (spatial < 1 || spatial > 2 || attrs->channel_block != BLOCK || attrs->groups > 1) {
+    if (spatial < 1 || spatial > 2 || attrs->channel_block != BLOCK || attrs->groups > 1 ||
+        attrs->winograd != 0) {
         return false;
     }
     if (w->dtype != RLX_DTYPE_F32 ||

@@ -45,6 +45,10 @@ typedef struct conv_tile {
     bool is_activated; /* one of another kind, when all tiles of the panel are done */
 } conv_tile;
 
+/* Tiles of whole panels, by the number of positions less one, 1 to PIXELS; they are in conv.c. */
+typedef void (*conv_tile_fn)(const conv_depth *depth, const conv_tile *tile);
+extern const conv_tile_fn VEC_SYMBOL(conv_tiles)[];
+
 /* Sums are variables, not an array: gcc unrolls loops after it has decided what lives in memory.
  * Pixel p has the sums a (the first vector of the panel), b, c and d. */
 /* clang-format off */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Winograd: dense 3 x 3 convolutions of stride 1 with channels in blocks are computed on tiles of 2
+ * x 2 or 4 x 4 outputs, with 16 / 4 or 36 / 16 products per output instead of 9 (Winograd's minimal
+ * filtering; backend/cpu/vec/conv_wino.c). Their weights become larger, 16 / 9 or 4 times; they are
+ * turned by a product that is written here and done once, when they are prepared. Every conv is
+ * decided from its own shape: by what it saves, and what it takes of memory. */
+#include "ir/winograd.h"
+#include "compile/rewrite.h"
+#include "ir/window.h"
+
+enum { TAPS = 3, KERNEL = TAPS * TAPS };
+
+/* One conv, in whole blocks of channels. */
+typedef struct conv_shape {
+    int64_t block, batch, height, width; /* of the output */
+    int64_t in, out, out_lanes;          /* channels; those that are computed */
+} conv_shape;
+
+static int64_t divide_up(int64_t a, int64_t b) {
+    return a / b + (a % b != 0);
+}
+
+/* What a conv costs in steps of one vector: multiply-adds, the way to points and back per tile and
+ * block of channels (measured), and what its weights are worth, whoever has to hold and to fetch
+ * them. `edge` 0: tap by tap. */
+static double cost_of(const conv_shape *shape, int64_t edge) {
+    const double bytes_per_step = 0.7; /* a step must save so many bytes to be worth them */
+    const double in_steps = edge == 2 ? 60 : 170, out_steps = edge == 2 ? 60 : 150;
+    double steps = (double)shape->in * (double)(shape->out_lanes / shape->block);
+    double weights = (double)shape->in * (double)shape->out_lanes * (double)sizeof(float);
+    if (edge == 0) {
+        double outputs = (double)shape->batch * (double)shape->height * (double)shape->width;
+        return KERNEL * (outputs * steps + weights / bytes_per_step);
+    }
+    double points = (double)((edge + 2) * (edge + 2));
+    double tiles = (double)shape->batch * (double)divide_up(shape->height, edge) *
+                   (double)divide_up(shape->width, edge);
+    double turned = (double)divide_up(shape->in, shape->block) * in_steps +
+                    (double)(shape->out_lanes / shape->block) * out_steps;
+    return tiles * (points * steps + turned) + points * weights / bytes_per_step;
+}
+
+/* Outputs of a tile per axis; 0: taps are better. */
+static int64_t best_edge(const conv_shape *shape) {
+    const int64_t edges[] = {2, 4};
+    int64_t best = 0;
+    double least = cost_of(shape, 0);
+    for (uint32_t i = 0; i < sizeof edges / sizeof *edges; i++) {
+        double cost = cost_of(shape, edges[i]);
+        if (cost < least) least = cost, best = edges[i];
+    }
+    return best;
+}
+
+static bool all_are_one(const rlx_ints *ints) {
+    for (uint32_t i = 0; i < ints->count; i++) {
+        if (ints->items[i] != 1) return false;
+    }
+    return true;
+}
+
+/* A conv in blocks with a 3 x 3 kernel that this pass can turn. */
+static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape *out_shape) {
+    /* Nothing in the body of a loop is prepared. */
+    if (rlx_rewrite_op(rewrite, root) != RLX_OP_CONV ||
+        rewrite->graph->nodes.items[root].block != 0)
+        return false;
+    const rlx_conv_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
+    const rlx_value_id w = rlx_rewrite_input(rewrite, root, 1);
+    const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
+    const rlx_type *weights = rlx_rewrite_type(rewrite, w);
+    const rlx_shape *y = &rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
+    if (attrs->channel_block < 1 || attrs->winograd != 0 || attrs->groups > 1 ||
+        !all_are_one(&attrs->strides) || !all_are_one(&attrs->dilations)) {
+        return false;
+    }
+    if (x->shape.rank != 5 || weights->shape.rank != 4 || x->dtype != RLX_DTYPE_F32 ||
+        weights->dtype != RLX_DTYPE_F32 || weights->layout != RLX_LAYOUT_PLAIN ||
+        weights->shape.dims[2] != TAPS || weights->shape.dims[3] != TAPS) {
+        return false;
+    }
+    /* Whoever else reads the weights wants their taps: they would be held twice. */
+    const rlx_value_fact *fact = rlx_rewrite_fact(rewrite, w);
+    if (!fact->is_prepared || fact->uses != 1) return false;
+    *out_shape = (conv_shape){.block = attrs->channel_block,
+                              .batch = y->dims[0],
+                              .height = y->dims[2],
+                              .width = y->dims[3],
+                              .in = weights->shape.dims[1],
+                              .out = weights->shape.dims[0]};
+    out_shape->out_lanes = divide_up(out_shape->out, 2 * out_shape->block) * 2 * out_shape->block;
+    return out_shape->in >= out_shape->block && 2 * out_shape->out >= out_shape->block;
+}
+
+/* [TAPS x TAPS][points]: column (i, j) takes a kernel to point (i, j). */
+static rlx_status add_matrix(rlx_rewrite *rewrite, int64_t edge, rlx_value_id *out_value) {
+    enum { MOST = RLX_WINOGRAD_SIDE * RLX_WINOGRAD_SIDE };
+    double g[RLX_WINOGRAD_SIDE][3];
+    float matrix[KERNEL * MOST];
+    int64_t side = edge + 2, at = 0;
+    rlx_winograd_weights(edge, g);
+    for (int k = 0; k < KERNEL; k++) {
+        for (int64_t i = 0; i < side; i++) {
+            for (int64_t j = 0; j < side; j++)
+                matrix[at++] = (float)(g[i][k / TAPS] * g[j][k % TAPS]);
+        }
+    }
+    return rlx_rewrite_matrix(rewrite, matrix, KERNEL, side * side, out_value);
+}
+
+static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
+    conv_shape shape;
+    rlx_value_id inputs[4], pair[2];
+    int64_t edge = 0;
+    (void)user;
+    if (read_shape(rewrite, root, &shape)) edge = best_edge(&shape);
+    if (edge == 0) return RLX_OK;
+    rlx_conv_attrs attrs = *(const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root);
+    uint32_t count = rewrite->graph->nodes.items[root].input_count;
+    const int64_t rows[] = {shape.out * shape.in, KERNEL};
+    const int64_t points[] = {shape.out, shape.in, edge + 2, edge + 2};
+    const rlx_matmul_attrs product = {0};
+    for (uint32_t i = 0; i < count; i++)
+        inputs[i] = rlx_rewrite_input(rewrite, root, i);
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, inputs[1], rows, 2, &pair[0]));
+    RLX_TRY(add_matrix(rewrite, edge, &pair[1]));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_MATMUL, &product, pair, 2, &pair[0]));
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, pair[0], points, 4, &inputs[1]));
+    attrs.winograd = edge;
+    return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, count, NULL);
+}
+
+rlx_status rlx_pass_winograd(rlx_pass_context *context) {
+    rlx_rewrite rewrite;
+    if (context->target == NULL || context->target->channel_block == 0) return RLX_OK;
+    if (!rlx_pass_is_on(context->options, "pack_weights")) return RLX_OK; /* kernels want panels */
+    RLX_TRY(rlx_rewrite_begin(context, &rewrite));
+    RLX_TRY(rlx_rewrite_walk(&rewrite, visit, NULL));
+    return rlx_rewrite_finish(&rewrite);
+}
