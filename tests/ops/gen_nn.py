@@ -291,6 +291,13 @@ def block_cases(cases):
         cases.write("matmul", kind + "_weights", "matmul", [a, "w"], {"transpose_b": True},
                     [made("f32", shape, dot)],
                     [("w", "%s[%d, %d]" % (kind, n, k), b"".join(blocks))])
+    # Numbers whose sum over a block, times eight, is no number any more.
+    blocks = [struct.pack("<e16B", 2.0 ** -10, *[byte] * 16) for byte in (0x99, 0x97, 0xb9)]
+    b = Array("f64", [3, 32], [v for block in blocks for v in q4_0(block)])
+    a = Array("f32", [2, 32], [math.inf] + [0.5] * 31 + [2.0 ** 124] * 32)
+    dot, shape = matmul(a, b, False, True)
+    cases.write("matmul", "q4_0_infinite", "matmul", [a, "w"], {"transpose_b": True},
+                [made("f32", shape, dot)], [("w", "q4_0[3, 32]", b"".join(blocks))])
 
 
 # Conv, conv_transpose and pools.
