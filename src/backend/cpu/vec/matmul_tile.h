@@ -36,9 +36,11 @@ typedef void (*matmul_tile_fn)(const float *a, int64_t row, const uint8_t *b, in
                                const matmul_sums *c);
 
 /* Steps of k in a turn of the loop. Who shares a core with somebody has half of its decoder: each
- * instruction beside the multiply-adds then costs time, and tiles of full height are most of it. */
+ * instruction beside the multiply-adds then costs time. Tiles of full height are most of it; long
+ * turns of the others would only make the library larger. */
 VEC_INLINE int matmul_turn(int rows, matmul_kind kind) {
-    return VF < 16 && rows == MATMUL_ROWS && kind == PANEL_F32 ? 8 : 4;
+    if (rows < MATMUL_ROWS || kind != PANEL_F32) return 2;
+    return VF < 16 ? 8 : 4;
 }
 
 /* One step of k. Rows of a are reached from every third one, which fits the addresses of x86: base,
