@@ -57,7 +57,7 @@ VEC_INLINE vf scale_of(const uint8_t *block) {
     return vf_of_f16((vh){0} + bits);
 }
 
-/* Infinities and numbers near them are multiplied with weights from -8 to 7. */
+/* Infinities and numbers near them are multiplied with the weights that they have. */
 typedef enum dots_kind { DOTS_Q8, DOTS_Q4, DOTS_Q4_WILD } dots_kind;
 
 /* The rows of a batch. */
@@ -80,14 +80,14 @@ VEC_INLINE void dots(int rows, dots_kind kind, const ready *of, int64_t m, const
     vf sums[ROWS] = {{0}}, w[VECTORS];
 #pragma GCC unroll 2
     for (int64_t i = 0; i < of->blocks; i++, b += bytes, a += BLOCK, less += VF) {
+        vf scale = scale_of(b);
         if (is_q4) {
             decode_q4(b + 2, w);
             for (int v = 0; v < VECTORS && kind == DOTS_Q4_WILD; v++)
-                w[v] -= 8;
+                w[v] = (w[v] - 8) * scale; /* before it meets anything large */
         } else {
             decode_q8(b + 2, w);
         }
-        vf scale = scale_of(b);
         for (int r = 0; r < rows; r++) {
             const float *x = a + r * row;
             vf odd = w[1] * vf_load(x + VF);
@@ -98,7 +98,8 @@ VEC_INLINE void dots(int rows, dots_kind kind, const ready *of, int64_t m, const
                 even = vf_fma(w[v], vf_load(x + v * VF), even);
                 odd = vf_fma(w[v + 1], vf_load(x + (v + 1) * VF), odd);
             }
-            sums[r] = vf_fma(even + odd, scale, sums[r]);
+            sums[r] =
+                kind == DOTS_Q4_WILD ? sums[r] + (even + odd) : vf_fma(even + odd, scale, sums[r]);
         }
     }
     for (int r = 0; r < rows; r++)
