@@ -56,8 +56,8 @@ VEC_INLINE vi vec_cut(vf x, float least, float most) {
  * NULL where this file has none. */
 #define vec_choose_f32     VEC_SYMBOL(elementwise_choose_f32)
 #define vec_choose_cast    VEC_SYMBOL(elementwise_choose_cast)
-#define vec_choose_integer VEC_SYMBOL(elementwise_choose_integer)
-#define vec_choose_f64     VEC_SYMBOL(elementwise_choose_f64)
+#define vec_choose_integer VEC_NARROW_SYMBOL(elementwise_choose_integer)
+#define vec_choose_f64     VEC_NARROW_SYMBOL(elementwise_choose_f64)
 vec_run vec_choose_f32(const vec_step *step);
 vec_run vec_choose_cast(const vec_step *step);
 vec_run vec_choose_integer(const vec_step *step);

@@ -27,7 +27,13 @@
 /* VEC_SYMBOL(softmax) is rlx_cpu_softmax_avx2; VEC_NAME("softmax") is "softmax_avx2". */
 #define VEC_SYMBOL(name) VEC_JOIN(rlx_cpu_, name, RLX_VEC_LEVEL)
 #define VEC_NAME(text)   text "_" VEC_QUOTE(RLX_VEC_LEVEL)
-#define VEC_INLINE       static inline __attribute__((always_inline, unused))
+/* The same of the level whose code is used for what waits for memory (NARROW in families.def). */
+#if RLX_VEC_BYTES == 64
+#define VEC_NARROW_SYMBOL(name) VEC_JOIN(rlx_cpu_, name, avx2)
+#else
+#define VEC_NARROW_SYMBOL VEC_SYMBOL
+#endif
+#define VEC_INLINE static inline __attribute__((always_inline, unused))
 
 /* A loop of few turns that stays one, or that goes away. */
 #if defined(__clang__)
