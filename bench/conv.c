@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const double tolerance = 1.25;
-enum { ROUNDS = 1000000 };
+enum { ROUNDS = 1000000, COPY_BYTES = 8 << 20 };
 
 typedef struct bench {
     FILE *out;
@@ -233,11 +233,13 @@ static bool measure_depthwise(bench *self, const depthwise_case *row, rlx_exec *
     bool is_done = check(row->name, fill_input(exec)) && check(row->name, rlx_exec_run(exec, 0));
     limit.count = ours.count = pairs.count = 10 * RLX_BENCH_TRIALS;
     for (uint32_t i = 0; i < limit.count && is_done; i++) {
-        /* Twice: the first puts the bytes where the conv finds its own, which were just written. */
+        /* Both twice: the first finds in the caches what the other side left there. */
         is_done = rlx_bench_rates(work_copy, self, self->threads, 2, &one);
         limit.items[i] = one.items[1];
-        rlx_exec_reset_profile(exec);
-        is_done = is_done && check(row->name, rlx_exec_run(exec, 0));
+        for (int run = 0; run < 2 && is_done; run++) {
+            rlx_exec_reset_profile(exec);
+            is_done = check(row->name, rlx_exec_run(exec, 0));
+        }
         ours.items[i] = (double)self->bytes * 1e9 / (double)(depthwise_ns(exec) + 1);
         pairs.items[i] = ours.items[i] / limit.items[i];
     }
@@ -295,8 +297,10 @@ int rlx_bench_conv(FILE *out, bool json) {
     uint32_t threads = rlx_bench_threads();
     double busy = rlx_bench_busy(threads);
     self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT;
-    self.from = calloc(1, (size_t)8 << 20);
-    self.to = calloc(1, (size_t)8 << 20);
+    self.from = calloc(1, COPY_BYTES);
+    self.to = calloc(1, COPY_BYTES);
+    /* Pages that nobody has written to are all the same one, and that is in the first cache. */
+    if (self.from != NULL) memset(self.from, 1, COPY_BYTES);
     rlx_bench_head(out, json);
     rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
     bool is_done = self.from != NULL && self.to != NULL && bench_threads(&self, 1);
