@@ -3,10 +3,12 @@
  * weights [C / BLOCK][taps][BLOCK]. Any kernel, stride, dilation and padding. An item is one row of
  * outputs of one block of channels, done in tiles of positions that keep their sums in registers.
  * Kernels of 3 and 5 columns with strides of 1 and 2 have tiles of their own: they load each input
- * once per row, and leave out what is padding without leaving the tile. Where 3 x 3 kernels of
- * stride 1 can go by two rows (conv_depthwise_pair.h), an item is two of them.
+ * once per row, and leave out what is padding without leaving the tile. 3 x 3 kernels of stride 1
+ * go by several rows at once where they can, and an item is so many: two (conv_depthwise_pair.h),
+ * or with 32 registers three or four (conv_depthwise_roll.h).
  */
 #include "backend/cpu/vec/conv_depthwise_pair.h"
+#include "backend/cpu/vec/conv_depthwise_roll.h"
 #include "ref/access.h"
 
 /* A run of tiles of one size in a row; a tile is positions side by side, one vector of channels. */
@@ -23,7 +25,7 @@ typedef struct depthwise_tile {
     bool has_more;      /* an activation that is not bounds */
 } depthwise_tile;
 
-enum { TILE = 8 };
+enum { TILE = 8, HAS_ROLLS = VF >= 16 };
 
 /* Activations that are not bounds. */
 static __attribute__((noinline)) void finish(const depthwise_tile *tile, int count) {
@@ -202,7 +204,8 @@ typedef struct depthwise_plan {
     const tile_kind *kind;
     int64_t inner, inner_end;
     int64_t tiles[SIZES]; /* of each size, between the two */
-    bool has_pairs;       /* rows go by two: 2 i - 1 and 2 i */
+    bool is_joined;       /* rows go by several: 2 i - 1 and 2 i, or fours and then threes */
+    int64_t fours;        /* rows in blocks of four */
 } depthwise_plan;
 
 /* How large the next of `left` positions' tiles is: an index into tile_sizes. */
@@ -212,12 +215,14 @@ static int next_tile(int64_t left) {
     return left % 8 != 0 && (left % 7 == 0 || left % 8 < 4) ? 1 : 0;
 }
 
-/* What conv_depthwise_pair.h does. */
-static bool has_pairs(const conv_view *view) {
+/* What conv_depthwise_pair.h or conv_depthwise_roll.h does. */
+static bool is_joined(const conv_view *view) {
     const rlx_window *h = &view->h, *w = &view->w;
+    if (HAS_ROLLS && (h->begin != 1 || h->out != h->in || roll_threes(h->out) < 0)) return false;
     return h->kernel == 3 && h->stride == 1 && h->dilation == 1 && w->kernel == 3 &&
-           w->stride == 1 && w->dilation == 1 && w->begin == 1 && w->out == w->in && w->in >= 4 &&
-           view->x.column == BLOCK && view->y.column == BLOCK && view->residual.data == NULL;
+           w->stride == 1 && w->dilation == 1 && w->begin == 1 && w->out == w->in &&
+           w->in >= (HAS_ROLLS ? 1 : 4) && view->x.column == BLOCK && view->y.column == BLOCK &&
+           view->residual.data == NULL;
 }
 
 static depthwise_plan plan_of(const conv_view *view) {
@@ -229,7 +234,8 @@ static depthwise_plan plan_of(const conv_view *view) {
         plan.tiles[size] += count;
         left -= count * tile_sizes[size];
     }
-    plan.has_pairs = has_pairs(view);
+    plan.is_joined = is_joined(view);
+    if (HAS_ROLLS && plan.is_joined) plan.fours = view->h.out - 3 * roll_threes(view->h.out);
     return plan;
 }
 
@@ -280,18 +286,46 @@ static bool run_two(depthwise_tile *tile, depthwise_pair *pair, int64_t row) {
     return true;
 }
 
+/* Rows [begin, end) of one plane in blocks of four and three. */
+static void run_rolls(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
+                      int64_t begin, int64_t end) {
+    const conv_view *view = plan->view;
+    depthwise_roll roll = {.w = weights,
+                           .x_row = view->x.row,
+                           .y_row = view->y.row,
+                           .width = view->w.in,
+                           .bias = tile->bias,
+                           .low = tile->low,
+                           .high = tile->high,
+                           .has_high = view->activation.op == RLX_OP_CLIP};
+    for (int64_t row = begin, rows; row < end; row += rows) {
+        rows = row < plan->fours ? 4 : 3;
+        roll.x = tile->x + row * view->x.row;
+        roll.y = tile->y + row * view->y.row;
+        roll.has_top = row > 0;
+        roll.has_last = row + rows < view->h.in;
+        run_roll(&roll, rows);
+        for (int64_t r = 0; tile->has_more && r < rows; r++)
+            finish_row(tile, roll.y + r * view->y.row, view->w.in);
+    }
+}
+
 /* Rows [begin, end) of one plane; where they go by two, begin is 0 or odd. */
 static void run_rows(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
                      int64_t begin, int64_t end) {
     const rlx_window *h = &plan->view->h;
     depthwise_pair pair = {.width = plan->view->w.in};
-    if (plan->has_pairs) {
+    if (HAS_ROLLS && plan->is_joined) {
+        run_rolls(plan, tile, weights, begin, end);
+        return;
+    }
+    if (plan->is_joined) {
         pair.bias = tile->bias, pair.low = tile->low, pair.high = tile->high;
         pair_weights(&pair, weights);
     }
     for (int64_t row = begin; row < end;) {
-        bool is_two = plan->has_pairs && row % 2 == 1 && row >= h->begin && row + 1 < end &&
-                      row - h->begin + 3 < h->in;
+        bool is_two = !HAS_ROLLS && plan->is_joined && row % 2 == 1 && row >= h->begin &&
+                      row + 1 < end && row - h->begin + 3 < h->in;
         if (is_two && run_two(tile, &pair, row)) {
             row += 2;
             continue;
@@ -328,13 +362,16 @@ static void run_plane(const depthwise_plan *plan, const float *weights, int64_t 
     }
 }
 
-/* Items of a plane: rows, or row 0 and then two each. */
+/* Items of a plane: rows, blocks of them, or row 0 and then two each. */
 static int64_t plane_items(const conv_view *view) {
-    return has_pairs(view) ? view->h.out / 2 + 1 : view->h.out;
+    if (!is_joined(view)) return view->h.out;
+    return HAS_ROLLS ? conv_divide_up(view->h.out, 4) : view->h.out / 2 + 1;
 }
 
 static int64_t first_row(const depthwise_plan *plan, int64_t item) {
-    if (!plan->has_pairs) return item;
+    if (!plan->is_joined) return item;
+    if (HAS_ROLLS)
+        return 4 * item <= plan->fours ? 4 * item : plan->fours + 3 * (item - plan->fours / 4);
     return item == 0 ? 0 : conv_least(plan->view->h.out, 2 * item - 1);
 }
 
@@ -358,7 +395,7 @@ static int64_t items(const rlx_kernel_args *args) {
 /* In steps of a vector. */
 static int64_t item_cost(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    int64_t rows = has_pairs(&view) ? 2 : 1;
+    int64_t rows = !is_joined(&view) ? 1 : HAS_ROLLS ? 4 : 2;
     return rlx_ref_cost(rows * view.w.out * (BLOCK / VF), view.h.kernel * view.w.kernel);
 }
 
