@@ -3,7 +3,7 @@
  * to 16 bits, where a product of a pair cannot overflow (the 8-bit multiply-add of AVX2 would
  * saturate), so the result is exact modulo 2^32, like scalar C. Vectors of 32 bytes: the family is
  * NARROW. */
-#include "backend/cpu/vec/matmul.h"
+#include "backend/cpu/vec/matmul_bytes.h"
 
 #if defined(__x86_64__)
 enum { MATMUL_GROUP = 2, GROUPS = 256, A_STRIDE = GROUPS + 16 };
@@ -29,15 +29,12 @@ static int64_t pack_words(const uint8_t *from, bool is_signed, int64_t count, in
     return j;
 }
 
-/* c (+)= a b over `depth` pairs of k. a is [rows][A_STRIDE] of two i16, b [depth][MATMUL_COLUMNS]
- * of two bytes, c [rows][MATMUL_COLUMNS]. */
+/* Sums (+)= a b over `depth` pairs of k. a is [rows][A_STRIDE] of two i16, b
+ * [depth][MATMUL_COLUMNS] of two bytes. */
 VEC_INLINE void tile(int rows, bool is_signed, const int32_t *a, const uint8_t *b, int64_t depth,
-                     int32_t *c, bool is_first) {
+                     const tile_sums *c) {
     vi x[MATMUL_ROWS][2];
-#pragma GCC unroll 12
-    for (int i = 0; i < rows; i++)
-        x[i][0] = x[i][1] = (vi){0};
-    if (!is_first) memcpy(x, c, (size_t)rows * sizeof *x);
+    tile_load(rows, c, x);
     for (int64_t k = 0; k < depth; k++) {
         vi b0 = widen(b, is_signed), b1 = widen(b + 2 * VF, is_signed);
 #pragma GCC unroll 12
@@ -48,7 +45,7 @@ VEC_INLINE void tile(int rows, bool is_signed, const int32_t *a, const uint8_t *
         }
         b += 4 * VF;
     }
-    memcpy(c, x, (size_t)rows * sizeof *x);
+    tile_store(rows, c, x);
 }
 
 #include "backend/cpu/vec/matmul_bytes.inc"
@@ -62,9 +59,12 @@ static void sum_rows(const matmul *mm, const int32_t *a, int64_t rows, int64_t d
                      uint32_t *sums) {
     (void)mm, (void)a, (void)rows, (void)depth, (void)sums;
 }
-static void correct(const matmul *mm, const uint32_t *row_sums, const uint8_t *b, int64_t rows,
-                    int64_t depth, int32_t *c) {
-    (void)mm, (void)row_sums, (void)b, (void)rows, (void)depth, (void)c;
+static void sum_columns(const matmul *mm, const uint8_t *b, int32_t *sums) {
+    (void)mm, (void)b, (void)sums;
+}
+static void correct(const matmul *mm, const uint32_t *row_sums, const int32_t *column_sums,
+                    int64_t rows, int32_t *c, int64_t c_row) {
+    (void)mm, (void)row_sums, (void)column_sums, (void)rows, (void)c, (void)c_row;
 }
 
 const rlx_cpu_override VEC_SYMBOL(matmul_int8)[] = {
