@@ -12,12 +12,13 @@ enum {
     BLOCK_ROWS = 96,             /* rows of a block at most: their part of a stays in the second */
     BLOCK_COLUMNS = 512,         /* columns of a block at most */
     THIN_ROWS = 3 * MATMUL_ROWS, /* as many rows are few: an item is one panel */
-    FEW_ROWS = 3,                /* even fewer: an item is up to FEW_PANELS panels side by side */
-    FEW_PANELS = 4,
-    SMALL_ROOM = 4096,    /* floats of workspace that fit the stack */
-    WANTED_ITEMS = 16,    /* large products have at least so many items */
-    LEAST_ITEM = 1 << 19, /* but none is cut below so many multiply-adds */
-    COPY_PANELS = 16,     /* rows of a are copied for so many panels at least */
+    FEW_ROWS = 3,                /* even fewer: an item is several panels side by side */
+    FEW_PANELS = VF < 16 ? 4 : 12, /* at once, of one row */
+    MANY_PANELS = 64,              /* of them an item has 8, else 4 */
+    SMALL_ROOM = 4096,             /* floats of workspace that fit the stack */
+    WANTED_ITEMS = 16,             /* large products have at least so many items */
+    LEAST_ITEM = 1 << 19,          /* but none is cut below so many multiply-adds */
+    COPY_PANELS = 16,              /* rows of a are copied for so many panels at least */
 };
 
 /* clang-format off */
@@ -74,17 +75,23 @@ static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
     FEW(suffix, kind, 1, 1) FEW(suffix, kind, 1, 2) FEW(suffix, kind, 1, 4)               \
     FEW(suffix, kind, 2, 1) FEW(suffix, kind, 2, 2)                                       \
     FEW(suffix, kind, 3, 1) FEW(suffix, kind, 3, 2)
-#define FEW_NAMES(suffix)                                                                 \
-    {NULL, few_1_1_##suffix, few_1_2_##suffix, NULL, few_1_4_##suffix},                   \
-    {NULL, few_2_1_##suffix, few_2_2_##suffix, NULL, NULL},                               \
-    {NULL, few_3_1_##suffix, few_3_2_##suffix, NULL, NULL}
+#define FEW_NAMES(suffix, wide)                                                           \
+    {[1] = few_1_1_##suffix, [2] = few_1_2_##suffix, [4] = few_1_4_##suffix wide},        \
+    {[1] = few_2_1_##suffix, [2] = few_2_2_##suffix},                                     \
+    {[1] = few_3_1_##suffix, [2] = few_3_2_##suffix}
 FEWS(f32, PANEL_F32)
 FEWS(f16, PANEL_F16)
 FEWS(bf16, PANEL_BF16)
+#if RLX_VEC_BYTES == 64
+FEW(f32, PANEL_F32, 1, 8) FEW(f32, PANEL_F32, 1, 12)
+#define WIDE , [8] = few_1_8_f32, [12] = few_1_12_f32
+#else
+#define WIDE
+#endif
 typedef void (*few_fn)(const float *a, int64_t row, const uint8_t *b, int64_t apart,
                        int64_t depth, float *to);
 static const few_fn fews[PANEL_KINDS][FEW_ROWS][FEW_PANELS + 1] = {
-    {FEW_NAMES(f32)}, {FEW_NAMES(f16)}, {FEW_NAMES(bf16)}};
+    {FEW_NAMES(f32, WIDE)}, {FEW_NAMES(f16, )}, {FEW_NAMES(bf16, )}};
 /* clang-format on */
 
 static matmul_kind kind_of(rlx_dtype dtype) {
@@ -142,7 +149,7 @@ static cut cut_of(const matmul *mm) {
     by.is_thin = is_packed(mm) && mm->m <= (is_direct(mm) ? THIN_ROWS : FEW_ROWS);
     if (by.is_thin) {
         by.row_blocks = 1, by.rows = mm->m;
-        by.panels = mm->m == 1 ? FEW_PANELS : mm->m <= FEW_ROWS ? 2 : 1;
+        by.panels = mm->m > FEW_ROWS ? 1 : mm->m > 1 ? 2 : VF < 16 || panels < MANY_PANELS ? 4 : 8;
         by.column_blocks = matmul_up(panels, by.panels);
         return by;
     }
@@ -420,8 +427,11 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         self.is_copied = is_copied(&mm, &by);
         self.a = workspace, self.b = workspace + at.b, self.sums = workspace + at.sums;
         if (by.is_thin) {
+            /* One row: items that follow each other are one, of more streams. */
+            int64_t count = mm.m == 1 ? matmul_least(end - item, by.column_blocks - column) : 1;
             self.first_panel = column * by.panels;
-            self.panels = matmul_least(by.panels, panels - self.first_panel);
+            self.panels = matmul_least(by.panels * count, panels - self.first_panel);
+            item += count - 1;
             (mm.m <= FEW_ROWS ? run_few : run_thin)(&self);
             continue;
         }

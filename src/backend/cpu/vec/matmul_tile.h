@@ -114,24 +114,31 @@ VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t 
 
 /* The same for one to three rows of all of k. One panel has too few sums to keep the multiply-adds
  * busy, and one stream of memory is slower than several: `panels` of them, `apart` bytes from each
- * other, go side by side. Where there is one panel only, k is taken in turns by `turns` sums each,
- * which are added up at the end in the order of the turns. */
+ * other, go side by side; many are asked for ahead, since the hardware fetches no further than to
+ * the end of a page. Where there is one panel only, k is taken in turns by `turns` sums each, which
+ * are added up at the end in the order of the turns. */
 VEC_INLINE void matmul_few(int rows, int panels, int turns, matmul_kind kind, const float *a,
                            int64_t row, const uint8_t *b, int64_t apart, int64_t depth, float *to) {
-    const int64_t half = VF * matmul_kind_bytes(kind);
-    vf x[4][3][2]; /* [turn or panel][row] */
+    const int64_t half = VF * matmul_kind_bytes(kind), ahead = 1024;
+    vf x[12][3][2]; /* [turn or panel][row] */
     const int sets = panels > 1 ? panels : turns;
+    const uint8_t *third[4]; /* every third panel, as in matmul_step */
     int64_t k = 0;
 #pragma GCC unroll 4
+    for (int t = 0; t < (sets + 2) / 3; t++)
+        third[t] = b + 3 * t * (panels > 1 ? apart : 2 * half);
+#pragma GCC unroll 12
     for (int t = 0; t < sets; t++)
 #pragma GCC unroll 3
         for (int i = 0; i < rows; i++)
             x[t][i][0] = x[t][i][1] = (vf){0};
     for (; k + turns <= depth; k += turns) {
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int t = 0; t < sets; t++) {
-            const uint8_t *at = panels > 1 ? b + t * apart : b + t * 2 * half;
+            const uint8_t *at = third[t / 3] + t % 3 * (panels > 1 ? apart : 2 * half);
             vf b0 = matmul_load(kind, at), b1 = matmul_load(kind, at + half);
+            if (panels > 4) __builtin_prefetch(at + ahead);
+            if (panels > 4 && half >= 64) __builtin_prefetch(at + ahead + half);
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i++) {
                 vf s = vf_set(a[i * row + (panels > 1 ? k : k + t)]);
@@ -139,9 +146,12 @@ VEC_INLINE void matmul_few(int rows, int panels, int turns, matmul_kind kind, co
                 x[t][i][1] = vf_fma(s, b1, x[t][i][1]);
             }
         }
-        b += turns * 2 * half;
+#pragma GCC unroll 4
+        for (int t = 0; t < (sets + 2) / 3; t++)
+            third[t] += turns * 2 * half;
+        __asm__ volatile("" ::: "memory");
     }
-    for (; k < depth; k++) {
+    for (b = third[0]; turns > 1 && k < depth; k++) {
         vf b0 = matmul_load(kind, b), b1 = matmul_load(kind, b + half);
 #pragma GCC unroll 3
         for (int i = 0; i < rows; i++) {
@@ -153,14 +163,14 @@ VEC_INLINE void matmul_few(int rows, int panels, int turns, matmul_kind kind, co
     }
 #pragma GCC unroll 3
     for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int t = 0; t < sets; t++) {
             if (panels == 1 && t > 0) {
                 x[0][i][0] += x[t][i][0];
                 x[0][i][1] += x[t][i][1];
             }
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int p = 0; p < panels; p++) {
             vf_store(to + (p * rows + i) * MATMUL_COLUMNS, x[p][i][0]);
             vf_store(to + (p * rows + i) * MATMUL_COLUMNS + VF, x[p][i][1]);
