@@ -3,28 +3,7 @@
 #ifndef RLX_IMPORT_ONNX_EXTENT_H
 #define RLX_IMPORT_ONNX_EXTENT_H
 
-#include "import/onnx/build.h"
-
-/* A shape: numbers, of which some are bounds of run-time sizes. */
-typedef struct ox_sizes {
-    rlx_ints dims;
-    rlx_value_id extents[RLX_MAX_INTS]; /* per size; RLX_NONE: it is a number */
-    bool has_extent;
-} ox_sizes;
-
-/* One size of a shape that is put together from sizes. False: it follows from something else. */
-bool ox_size_at(ox *o, rlx_value_id value, int64_t index, int64_t *out_size,
-                rlx_value_id *out_extent);
-/* Like ox_need_ints, for a shape that may have run-time sizes. */
-bool ox_need_sizes(ox *o, rlx_value_id value, ox_sizes *out);
-
-/* A size as what caches held before the run (growth.h), if that is in it, plus a number. */
-typedef struct ox_sum {
-    bool has_held;
-    int64_t plus;
-} ox_sum;
-/* One element of a value as such a sum. False: it is none, or nothing grows in this model. */
-bool ox_sum_at(ox *o, rlx_value_id value, int64_t index, ox_sum *out);
+#include "import/onnx/follow.h"
 
 /* x with the first rows of an axis, as many as a run-time size says, in the same memory. */
 rlx_value_id ox_limit(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent);
@@ -46,7 +25,5 @@ rlx_value_id ox_cut(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id start, rl
  * them `filler`. How many there can be at most must follow from sizes. */
 rlx_value_id ox_widen(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id before, rlx_value_id after,
                       rlx_value_id filler);
-/* to - from, where it is a number although neither is. */
-bool ox_distance(ox *o, rlx_value_id from, rlx_value_id to, int64_t *out_distance);
 
 #endif
