@@ -107,6 +107,36 @@ static rlx_status open_and_plan(const rlx_allocator *allocator, void *argument) 
     return status;
 }
 
+/* The size less itself plus `number`, doubled so many times, as a shape. */
+static rlx_status plan_doubles(int64_t number, uint32_t count) {
+    const int64_t two[] = {2}, numbers[] = {number, number}, any[] = {-1, -1};
+    char from[64], to[32];
+    graph.size = 0;
+    make_sums(true);
+    put_initializer(&graph, "number", 7, two, 1, numbers, sizeof numbers);
+    put_node(&graph, "Shape", "past", "size", NULL);
+    put_node(&graph, "Sub", "size size", "none", NULL);
+    put_node(&graph, "Add", "none number", "d0", NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(from, sizeof from, "d%u d%u", i, i);
+        snprintf(to, sizeof to, "d%u", i + 1);
+        put_node(&graph, "Add", from, to, NULL);
+    }
+    snprintf(to, sizeof to, "d%u", count);
+    put_node(&graph, "ConstantOfShape", to, "z", NULL);
+    put_port(&graph, 12, "z", any, 2);
+    return open_and_plan(NULL, (void *)(uintptr_t)write_model());
+}
+
+static void sums_of_sizes_are_followed_for_a_while(void **state) {
+    (void)state;
+    assert_ok(plan_doubles(1, 3));
+    /* As many paths as 2 to the power of 50, and a sum that would be 0 in 64 bits. */
+    assert_status(RLX_UNSUPPORTED, plan_doubles(0, 50));
+    assert_status(RLX_UNSUPPORTED, plan_doubles((int64_t)1 << 60, 4));
+    assert_error_has("'d4'");
+}
+
 static void what_does_not_come_back_is_refused(void **state) {
     (void)state;
     make_sums(false);
@@ -143,6 +173,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_run_appends_until_it_is_full, start),
+        cmocka_unit_test_setup(sums_of_sizes_are_followed_for_a_while, start),
         cmocka_unit_test_setup(what_does_not_come_back_is_refused, start),
         cmocka_unit_test_setup(a_model_without_such_a_size_is_refused, start),
         cmocka_unit_test_setup(a_graph_of_our_own_cannot_grow, start),

@@ -140,6 +140,8 @@ bool ox_need_list(ox *o, rlx_value_id value, int64_t **out_items, uint32_t *out_
 bool ox_need_doubles(ox *o, rlx_value_id value, double **out_items, uint32_t *out_count);
 int64_t ox_need_int(ox *o, rlx_value_id value); /* of one element */
 double ox_need_double(ox *o, rlx_value_id value);
+/* An element of a constant: integers exactly, floats cut off and clamped (NaN: the least). */
+int64_t ox_number_at(const ox *o, rlx_value_id value, int64_t index);
 
 /* Makes a weight of integers that are places (indices of ScatterND) a constant, so that passes may
  * look at them; a large one stays a weight. */

@@ -4,7 +4,6 @@
  * values go to their bound and back by places that are counted at run time. */
 #include "import/onnx/extent.h"
 #include "import/onnx/growth.h"
-#include "ir/dtype.h"
 
 #include <string.h>
 
@@ -149,9 +148,7 @@ static ox_element key_of(ox *o, rlx_value_id at) {
          i++) {
     }
     if (!ox_is_constant(o, key.value) || !ox_is_within(o, &key)) return key;
-    const rlx_value *info = &o->graph->values.items[key.value];
-    int64_t number = (int64_t)rlx_load_f64(info->type.dtype, info->data, key.index);
-    return (ox_element){RLX_NONE, number};
+    return (ox_element){RLX_NONE, ox_number_at(o, key.value, key.index)};
 }
 
 static bool is_same_key(const cut_key *a, const cut_key *b) {

@@ -75,7 +75,7 @@ bool ox_step_back(ox *o, ox_element *at) {
     case RLX_OP_GATHER: {
         const rlx_value *places = &o->graph->values.items[node->inputs[1]];
         if (from->shape.rank != 1 || places->kind != RLX_VALUE_CONSTANT) return false;
-        int64_t place = (int64_t)rlx_load_f64(places->type.dtype, places->data, at->index);
+        int64_t place = ox_number_at(o, node->inputs[1], at->index);
         at->index = place < 0 ? place + from->shape.dims[0] : place;
         break;
     }
@@ -84,11 +84,6 @@ bool ox_step_back(ox *o, ox_element *at) {
     }
     at->value = node->inputs[0];
     return ox_is_within(o, at);
-}
-
-static int64_t number_at(const ox *o, const ox_element *at) {
-    const rlx_value *info = &o->graph->values.items[at->value];
-    return (int64_t)rlx_load_f64(info->type.dtype, info->data, at->index);
 }
 
 /* The element of input `input` that element `at` of an elementwise node is made of. */
@@ -104,24 +99,44 @@ static bool operand_at(ox *o, const rlx_node *node, uint32_t input, const ox_ele
     return of_input == 1 || of_input == of_output;
 }
 
-static bool sum_of(ox *o, ox_element at, int depth, ox_sum *out);
+/* Sums share operands, so that there are far more paths back than nodes: all paths of a question
+ * together may be so long. */
+enum { MOST_STEPS_IN_ALL = 4096 };
+
+/* Sizes are far below; what is beyond is not known. */
+static const int64_t far_size = (int64_t)1 << 40;
+
+static bool is_far(int64_t number) {
+    return number < -far_size || number > far_size;
+}
+
+typedef struct search {
+    ox *o;
+    int steps_left;
+} search;
+
+static bool sum_of(search *s, ox_element at, int depth, ox_sum *out);
+
+static bool sums_of_operands(search *s, const rlx_node *node, const ox_element *at, int depth,
+                             ox_sum *out_first, ox_sum *out_second) {
+    ox_element first, second;
+    return operand_at(s->o, node, 0, at, &first) && operand_at(s->o, node, 1, at, &second) &&
+           sum_of(s, first, depth, out_first) && sum_of(s, second, depth, out_second);
+}
 
 /* Whether two sizes are equal, where that can be told. */
-static bool compare_at(ox *o, ox_element at, int depth, bool *out_equal) {
-    ox_element left, right;
+static bool compare_at(search *s, ox_element at, int depth, bool *out_equal) {
+    ox *o = s->o;
     ox_sum a, b;
     while (producer_of(o, at.value) != NULL && producer_of(o, at.value)->op != RLX_OP_EQUAL) {
         if (!ox_step_back(o, &at)) return false;
     }
     const rlx_node *node = producer_of(o, at.value);
     if (node == NULL && ox_is_constant(o, at.value) && ox_is_within(o, &at)) {
-        *out_equal = number_at(o, &at) != 0;
+        *out_equal = ox_number_at(o, at.value, at.index) != 0;
         return true;
     }
-    if (node == NULL || !operand_at(o, node, 0, &at, &left) ||
-        !operand_at(o, node, 1, &at, &right) || !sum_of(o, left, depth, &a) ||
-        !sum_of(o, right, depth, &b))
-        return false;
+    if (node == NULL || !sums_of_operands(s, node, &at, depth, &a, &b)) return false;
     *out_equal = a.plus == b.plus;
     if (a.has_held == b.has_held) return true;
     *out_equal = false; /* held is 0 or more, so a smaller number is never it plus something */
@@ -129,41 +144,40 @@ static bool compare_at(ox *o, ox_element at, int depth, bool *out_equal) {
 }
 
 /* The chosen side of a where that asks whether a size is some number, as exporters write Expand. */
-static bool choose_at(ox *o, const rlx_node *node, const ox_element *at, int depth,
+static bool choose_at(search *s, const rlx_node *node, const ox_element *at, int depth,
                       ox_element *out) {
     ox_element condition;
     bool is_equal;
-    return operand_at(o, node, 0, at, &condition) && compare_at(o, condition, depth, &is_equal) &&
-           operand_at(o, node, is_equal ? 1 : 2, at, out);
+    return operand_at(s->o, node, 0, at, &condition) &&
+           compare_at(s, condition, depth, &is_equal) &&
+           operand_at(s->o, node, is_equal ? 1 : 2, at, out);
 }
 
-static bool add_sums(ox *o, const rlx_node *node, const ox_element *at, int depth, ox_sum *out) {
-    ox_element left, right;
+static bool add_sums(search *s, const rlx_node *node, const ox_element *at, int depth,
+                     ox_sum *out) {
     ox_sum a, b;
     int sign = node->op == RLX_OP_SUB ? -1 : 1;
-    if (!operand_at(o, node, 0, at, &left) || !operand_at(o, node, 1, at, &right) ||
-        !sum_of(o, left, depth, &a) || !sum_of(o, right, depth, &b))
-        return false;
+    if (!sums_of_operands(s, node, at, depth, &a, &b)) return false;
     int held = a.has_held + sign * b.has_held;
-    out->has_held = held == 1;
-    out->plus = a.plus + sign * b.plus;
-    return held == 0 || held == 1;
+    *out = (ox_sum){held == 1, a.plus + sign * b.plus};
+    return (held == 0 || held == 1) && !is_far(out->plus);
 }
 
-static bool sum_of(ox *o, ox_element at, int depth, ox_sum *out) {
+static bool sum_of(search *s, ox_element at, int depth, ox_sum *out) {
+    ox *o = s->o;
     for (int i = depth; i < OX_MOST_STEPS && ox_is_within(o, &at); i++) {
         const rlx_value *info = &o->graph->values.items[at.value];
-        if (!rlx_dtype_is_integer(info->type.dtype)) return false;
+        if (s->steps_left-- <= 0 || !rlx_dtype_is_integer(info->type.dtype)) return false;
         if (info->kind == RLX_VALUE_CONSTANT) {
-            *out = (ox_sum){false, number_at(o, &at)};
-            return out->plus > -OX_MOST_NUMBERS && out->plus < INT64_MAX / 4;
+            *out = (ox_sum){false, ox_number_at(o, at.value, at.index)};
+            return !is_far(out->plus);
         }
         if (ox_find_grown_size(o, at.value, out)) return true;
         const rlx_node *node = producer_of(o, at.value);
         bool is_sum = node != NULL && (node->op == RLX_OP_ADD || node->op == RLX_OP_SUB);
-        if (is_sum) return add_sums(o, node, &at, i + 1, out);
+        if (is_sum) return add_sums(s, node, &at, i + 1, out);
         if (node != NULL && node->op == RLX_OP_WHERE) {
-            if (!choose_at(o, node, &at, i + 1, &at)) return false;
+            if (!choose_at(s, node, &at, i + 1, &at)) return false;
         } else if (!ox_step_back(o, &at)) {
             return false;
         }
@@ -172,12 +186,10 @@ static bool sum_of(ox *o, ox_element at, int depth, ox_sum *out) {
 }
 
 bool ox_sum_at(ox *o, rlx_value_id value, int64_t index, ox_sum *out) {
+    search s = {o, MOST_STEPS_IN_ALL};
     return ox_ok(o) && o->growth != NULL && value != RLX_NONE &&
-           sum_of(o, (ox_element){value, index}, 0, out);
+           sum_of(&s, (ox_element){value, index}, 0, out);
 }
-
-/* Sizes are far below; what is beyond is not known. */
-static const int64_t far_size = (int64_t)1 << 40;
 
 static ox_bounds bounds_of(ox *o, ox_element at, uint32_t depth) {
     ox_bounds all = {-far_size, far_size};
@@ -187,7 +199,7 @@ static ox_bounds bounds_of(ox *o, ox_element at, uint32_t depth) {
     }
     if (!ox_is_within(o, &at) || !rlx_dtype_is_integer(ox_dtype(o, at.value))) return all;
     if (ox_size_at(o, at.value, at.index, &size, &extent)) {
-        if (size < -far_size || size > far_size) return all;
+        if (is_far(size)) return all;
         return extent == RLX_NONE ? (ox_bounds){size, size} : (ox_bounds){0, size};
     }
     const rlx_node *node = producer_of(o, at.value);
@@ -259,7 +271,7 @@ bool ox_size_at(ox *o, rlx_value_id value, int64_t index, int64_t *out_size,
         const rlx_value *info = &o->graph->values.items[at.value];
         *out_extent = RLX_NONE;
         if (info->kind == RLX_VALUE_CONSTANT) {
-            *out_size = (int64_t)rlx_load_f64(info->type.dtype, info->data, at.index);
+            *out_size = ox_number_at(o, at.value, at.index);
             return true;
         }
         rlx_value_id witness = ox_find_witness(o, at.value, &axis);

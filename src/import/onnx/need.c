@@ -158,14 +158,13 @@ bool ox_need_doubles(ox *o, rlx_value_id value, double **out_items, uint32_t *ou
     return true;
 }
 
-static int64_t load_int(const rlx_value *info, int64_t index) {
-    const char *data = info->data;
-    if (info->type.dtype == RLX_DTYPE_I64 || info->type.dtype == RLX_DTYPE_U64) {
-        int64_t item;
-        memcpy(&item, data + index * 8, sizeof item);
-        return item;
-    }
-    return (int64_t)rlx_load_f64(info->type.dtype, info->data, index);
+int64_t ox_number_at(const ox *o, rlx_value_id value, int64_t index) {
+    const rlx_value *info = &o->graph->values.items[value];
+    rlx_dtype dtype = info->type.dtype;
+    if (rlx_dtype_is_integer(dtype) || dtype == RLX_DTYPE_BOOL)
+        return rlx_load_i64(dtype, info->data, index);
+    double number = rlx_load_f64(dtype, info->data, index), most = 9223372036854775808.0;
+    return number >= most ? INT64_MAX : number > -most ? (int64_t)number : INT64_MIN;
 }
 
 /* Differences of sizes that grow are numbers. */
@@ -174,6 +173,7 @@ static bool list_of_sums(ox *o, rlx_value_id value, int64_t **out_items, uint32_
     if (!ox_ok(o) || o->growth == NULL || value == RLX_NONE || ox_is_constant(o, value))
         return false;
     int64_t count = ox_elements(o, value);
+    if (count > RLX_MAX_INTS) return false;
     int64_t *items = ox_memory(o, (uint64_t)count, sizeof *items);
     for (int64_t i = 0; i < count && ox_ok(o); i++) {
         if (!ox_sum_at(o, value, i, &sum) || sum.has_held) return false;
@@ -193,7 +193,7 @@ bool ox_need_list(ox *o, rlx_value_id value, int64_t **out_items, uint32_t *out_
         ox_invalid(o, "'%s' must hold integers", o->graph->values.items[value].name);
     if (!ox_ok(o)) return false;
     for (int64_t i = 0; i < count; i++)
-        items[i] = load_int(&o->graph->values.items[value], i);
+        items[i] = ox_number_at(o, value, i);
     *out_items = items;
     *out_count = (uint32_t)count;
     return true;

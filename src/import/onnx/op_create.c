@@ -178,7 +178,8 @@ void rlx_ox_one_hot(ox *o) {
     int64_t depth = 0, dims[RLX_MAX_RANK];
     rlx_value_id depth_value = ox_in(o, 1);
     if (ox_is_float(o, depth_value)) {
-        depth = (int64_t)ox_need_double(o, depth_value);
+        ox_need_double(o, depth_value);
+        if (ox_ok(o)) depth = ox_number_at(o, depth_value, 0);
     } else {
         depth = ox_need_int(o, depth_value);
     }
