@@ -74,10 +74,6 @@ rlx_value_id ox_to_bound(ox *o, rlx_value_id x, uint32_t axis) {
     return turned(o, ox_node(o, RLX_OP_SCATTER_ND, &attrs, inputs, 3), axis, true);
 }
 
-rlx_value_id ox_from_bound(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent) {
-    return ox_limit(o, x, axis, extent);
-}
-
 /* The places along an axis where `keep` holds. */
 static rlx_value_id places_where(ox *o, rlx_value_id keep) {
     rlx_value_id out[2];

@@ -11,10 +11,9 @@ rlx_value_id ox_limit(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent)
 rlx_value_id ox_spread(ox *o, rlx_value_id x, const ox_sizes *sizes);
 /* 0 .. n - 1, n being a run-time size. */
 rlx_value_id ox_places(ox *o, rlx_value_id extent);
-/* x with an axis as long as its bound, zeros behind its end; and back to the run-time size. */
+/* x with an axis as long as its bound, zeros behind its end (ox_limit goes back), or `filler`. */
 rlx_value_id ox_to_bound(ox *o, rlx_value_id x, uint32_t axis);
 rlx_value_id ox_to_bound_with(ox *o, rlx_value_id x, uint32_t axis, double filler);
-rlx_value_id ox_from_bound(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id extent);
 /* A concat along an axis of run-time size. */
 rlx_value_id ox_join(ox *o, const rlx_value_id *parts, uint32_t count, uint32_t axis);
 /* A slice along an axis whose limits or size only a run knows. */

@@ -194,13 +194,16 @@ bool ox_sum_at(ox *o, rlx_value_id value, int64_t index, ox_sum *out) {
 static ox_bounds bounds_of(ox *o, ox_element at, uint32_t depth) {
     ox_bounds all = {-far_size, far_size};
     rlx_value_id extent;
+    ox_sum sum;
     int64_t size;
     while (ox_is_within(o, &at) && ox_step_back(o, &at)) {
     }
     if (!ox_is_within(o, &at) || !rlx_dtype_is_integer(ox_dtype(o, at.value))) return all;
     if (ox_size_at(o, at.value, at.index, &size, &extent)) {
         if (is_far(size)) return all;
-        return extent == RLX_NONE ? (ox_bounds){size, size} : (ox_bounds){0, size};
+        if (extent == RLX_NONE) return (ox_bounds){size, size};
+        bool is_below = ox_find_grown_size(o, extent, &sum) && sum.plus < 0;
+        return (ox_bounds){is_below ? sum.plus : 0, size};
     }
     const rlx_node *node = producer_of(o, at.value);
     if (node == NULL || node->input_count != 2 || depth == 8) return all;
@@ -249,9 +252,14 @@ static ox_element without_sum(ox *o, rlx_value_id value, int64_t *sum) {
 
 bool ox_distance(ox *o, rlx_value_id from, rlx_value_id to, int64_t *out_distance) {
     int64_t a, b;
+    ox_sum before, behind;
     if (!ox_ok(o) || from == RLX_NONE || to == RLX_NONE || ox_is_constant(o, from) ||
         ox_is_float(o, from))
         return false;
+    if (ox_sum_at(o, from, 0, &before) && ox_sum_at(o, to, 0, &behind)) {
+        *out_distance = behind.plus - before.plus;
+        return before.has_held == behind.has_held;
+    }
     ox_element first = without_sum(o, from, &a), second = without_sum(o, to, &b);
     *out_distance = b - a;
     return ox_ok(o) && first.value == second.value && first.index == second.index;

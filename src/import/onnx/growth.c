@@ -27,10 +27,10 @@ void ox_growth_begin(ox *o) {
     if (!ox_ok(o) || entry == NULL || entry->growing_count == 0) return;
     for (uint32_t i = 0; i < entry->growing_count && ox_ok(o); i++) {
         const rlx_binding *growing = &entry->growing[i];
-        if (growing->symbol == NULL || growing->value < 1 || growing->value > INT32_MAX) {
+        if (growing->value < 1 || growing->value > INT32_MAX) {
             ox_fail(o, RLX_FAIL(RLX_INVALID_ARGUMENT,
                                 "a size that grows ('%s') needs the most that it can be, 1 to %d",
-                                growing->symbol == NULL ? "" : growing->symbol, INT32_MAX));
+                                growing->symbol, INT32_MAX));
             return;
         }
         if (growing->value < least) first = growing->symbol;
@@ -40,7 +40,7 @@ void ox_growth_begin(ox *o) {
     struct ox_growth *growth = ox_memory(o, 1, sizeof *growth);
     ox_cache *caches = ox_memory(o, o->model->graph.input_count + 1u, sizeof *caches);
     if (!ox_ok(o)) return;
-    *growth = (struct ox_growth){.most = most, .caches = caches};
+    *growth = (struct ox_growth){.most = most, .least = least, .caches = caches};
     const rlx_shape one = {.rank = 1, .dims = {1}};
     ox_fail(o, rlx_graph_add_state(o->graph, first, RLX_DTYPE_I64, one, &growth->state));
     rlx_value_id held = ox_reshape(o, growth->state, NULL, 0);
@@ -63,28 +63,22 @@ static bool grows_by(ox *o, const char *symbol, int64_t *out_plus) {
     while (*more == ' ')
         more++;
     long long number = strtoll(more, &end, 10);
-    if (end != more && *end == 0 && number >= 0 && number < o->growth->most) {
-        *out_plus = number;
-        return true;
-    }
-    for (uint32_t i = 0; i < o->options->entry->binding_count; i++) {
+    bool is_known = end != more && *end == 0;
+    for (uint32_t i = 0; i < o->options->entry->binding_count && !is_known; i++) {
         const rlx_binding *binding = &o->options->entry->bindings[i];
-        if (binding->symbol == NULL || strcmp(binding->symbol, more) != 0) continue;
-        *out_plus = binding->value;
-        return true;
+        if (strcmp(binding->symbol, more) != 0) continue;
+        number = binding->value;
+        is_known = true;
     }
-    return false;
+    *out_plus = number;
+    return is_known && number >= 0 && number <= o->growth->most;
 }
 
 bool ox_grows(ox *o, const char *symbol, int64_t *out_plus) {
-    int64_t least = INT64_MAX;
-    const rlx_entry_spec *entry = o->options->entry;
     if (!ox_ok(o) || o->growth == NULL) return false;
     const rlx_binding *growing = find_growing(o, symbol, strlen(symbol));
     if (growing == NULL) return grows_by(o, symbol, out_plus);
-    for (uint32_t i = 0; i < entry->growing_count; i++)
-        least = entry->growing[i].value < least ? entry->growing[i].value : least;
-    *out_plus = growing->value - least;
+    *out_plus = growing->value - o->growth->least;
     return true;
 }
 
@@ -137,7 +131,8 @@ static bool axis_sum(const ox *o, rlx_value_id x, uint32_t axis, ox_sum *out) {
     return type.extents[axis] == RLX_NONE || ox_find_grown_size(o, type.extents[axis], out);
 }
 
-/* A limit of a slice as a sum within 0 .. size; false where that hangs on the run. */
+/* A limit of a slice as a sum within 0 .. size; false where that hangs on the run: held - 1 may be
+ * below 0, which counts from the end. */
 static bool slice_limit(ox *o, rlx_value_id limit, const ox_sum *size, ox_sum *out) {
     if (!ox_sum_at(o, limit, 0, out)) {
         int64_t number; /* "to the end" is a huge number */
@@ -149,14 +144,14 @@ static bool slice_limit(ox *o, rlx_value_id limit, const ox_sum *size, ox_sum *o
     if (!out->has_held && out->plus < 0) *out = (ox_sum){size->has_held, size->plus + out->plus};
     if (out->has_held == size->has_held) {
         if (out->plus > size->plus) out->plus = size->plus;
-        return out->has_held || out->plus >= 0;
+        return out->plus >= 0;
     }
     if (!out->has_held && out->plus >= o->growth->most) { /* past whatever it grows to */
         *out = *size;
         return true;
     }
     if (!out->has_held) return out->plus == 0;
-    return size->plus >= o->growth->most;
+    return size->plus >= o->growth->most && out->plus >= 0;
 }
 
 /* Rows start .. start + count - 1. */
@@ -182,6 +177,7 @@ rlx_value_id ox_cut_grown(ox *o, rlx_value_id x, uint32_t axis, rlx_value_id sta
         if (!first.has_held) return RLX_NONE;
         return rows_from(o, x, axis, &first, ox_range(o, RLX_DTYPE_I64, count));
     }
+    if (count < 0) return RLX_NONE;
     rlx_value_id rows = ox_grown_size(o, count);
     if (first.plus != 0) return rows_from(o, x, axis, &first, ox_places(o, rows));
     if (!size.has_held) x = ox_slice(o, x, axis, 0, o->growth->most, 1);
@@ -242,9 +238,9 @@ rlx_value_id ox_join_grown(ox *o, const rlx_value_id *parts, uint32_t count, uin
             grown = i;
             before = sum.plus;
         }
-        sum = (ox_sum){sum.has_held || size.has_held, sum.plus + size.plus};
+        sum = (ox_sum){sum.has_held || size.has_held, ox_plus(o, sum.plus, size.plus)};
     }
-    if (!sum.has_held) return RLX_NONE;
+    if (!ox_ok(o) || !sum.has_held) return RLX_NONE;
     ox_cache *cache = grown == 0 && count == 2 ? find_cache(o, parts[0]) : NULL;
     if (cache != NULL && is_append(o, cache, parts[1], axis))
         return append_rows(o, cache, parts[1]);

@@ -23,6 +23,7 @@ enum { OX_MOST_GROWN = 64 };
 
 struct ox_growth {
     int64_t most;       /* rows of every cache */
+    int64_t least;      /* of the sizes that grow: what caches hold before the last run */
     rlx_value_id state; /* i64 [1]: the rows that they hold */
     ox_cache *caches;   /* as many as the model has inputs */
     uint32_t cache_count;

@@ -84,20 +84,10 @@ void rlx_ox_trilu(ox *o) {
     ox_give(o, 0, ox_where(o, keep, x, ox_scalar(o, ox_dtype(o, x), 0)));
 }
 
-/* From and to sizes that grow: so many elements, or a run-time number of them. */
-static bool range_of_sums(ox *o, rlx_value_id start, rlx_value_id limit, rlx_value_id delta) {
-    ox_sum first, last, step;
-    if (!ox_sum_at(o, start, 0, &first) || !ox_sum_at(o, limit, 0, &last) ||
-        !ox_sum_at(o, delta, 0, &step) || step.has_held || step.plus != 1)
-        return false;
-    if (!last.has_held) return false;
-    int64_t count = last.plus - first.plus;
-    if (first.has_held && count > OX_MOST_NUMBERS) return false;
-    rlx_value_id steps = first.has_held ? ox_range(o, RLX_DTYPE_I64, count < 0 ? 0 : count)
-                                        : ox_places(o, ox_grown_size(o, count));
-    start = ox_reshape(o, ox_cast(o, start, RLX_DTYPE_I64), NULL, 0);
-    ox_give(o, 0, ox_cast(o, ox_binary(o, RLX_OP_ADD, steps, start), ox_dtype(o, limit)));
-    return true;
+/* Whether a size is less than what caches hold, so that it may be below 0. */
+static bool is_below_held(const ox *o, rlx_value_id extent) {
+    ox_sum sum;
+    return ox_find_grown_size(o, extent, &sum) && sum.plus < 0;
 }
 
 /* A range in steps of 1 whose limits are sizes, one of them known only at run time, is cut out of
@@ -107,8 +97,13 @@ static rlx_value_id range_of_sizes(ox *o, rlx_value_id start, rlx_value_id limit
     int64_t least = 0, most = 0;
     if (!ox_ok(o) || ox_is_float(o, start) || !ox_size_at(o, limit, 0, &most, &last) ||
         !ox_size_at(o, start, 0, &least, &first) || (first == RLX_NONE && last == RLX_NONE) ||
-        least < 0 || most < 0 || most > OX_MOST_NUMBERS)
+        least < 0 || most < 0 || most > OX_MOST_NUMBERS || is_below_held(o, first))
         return RLX_NONE;
+    if (is_below_held(o, last)) { /* below 0 there is nothing, while a slice counts from the end */
+        limit = ox_cast(o, ox_reshape(o, limit, NULL, 0), RLX_DTYPE_I64);
+        limit = ox_binary(o, RLX_OP_MAX, limit, ox_scalar(o, RLX_DTYPE_I64, 0));
+        return ox_cut(o, ox_range(o, RLX_DTYPE_I64, most), 0, start, limit, 1);
+    }
     rlx_value_id all = last == RLX_NONE ? ox_range(o, RLX_DTYPE_I64, most) : ox_places(o, last);
     bool is_whole = first == RLX_NONE && least == 0;
     return is_whole ? all : ox_cut(o, all, 0, start, limit, 1);
@@ -118,7 +113,6 @@ static rlx_value_id range_of_sizes(ox *o, rlx_value_id start, rlx_value_id limit
 void rlx_ox_range(ox *o) {
     rlx_value_id start = ox_in(o, 0), limit = ox_in(o, 1), delta = ox_in(o, 2);
     int64_t steps_between = 0;
-    if (range_of_sums(o, start, limit, delta)) return;
     if (ox_ok(o) && ox_is_constant(o, delta) && ox_need_double(o, delta) == 1) {
         rlx_value_id found = RLX_NONE;
         if (ox_distance(o, start, limit, &steps_between) && steps_between <= OX_MOST_NUMBERS) {

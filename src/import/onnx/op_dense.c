@@ -91,7 +91,7 @@ static void give_images(ox *o, rlx_op op, const rlx_conv_attrs *attrs, rlx_value
     rlx_value_id extent = type.shape.rank == 0 ? RLX_NONE : type.extents[0];
     if (extent != RLX_NONE) inputs[0] = ox_to_bound(o, inputs[0], 0);
     rlx_value_id y = ox_node(o, op, attrs, inputs, inputs[2] == RLX_NONE ? 2 : 3);
-    ox_give(o, 0, ox_from_bound(o, y, 0, extent));
+    ox_give(o, 0, ox_limit(o, y, 0, extent));
 }
 
 void rlx_ox_conv(ox *o) {

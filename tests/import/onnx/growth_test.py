@@ -149,6 +149,27 @@ def attention_of_groups(g, x):
     return g.Add(x, y)
 
 
+def summed(g, x, axis):
+    return g.ReduceSum(x, g.ints(axis), keepdims=1)
+
+
+@case
+def all_but_the_last(g, x):
+    """Sizes less a number, which are below 0 at first: nothing is there then, or all there is."""
+    old = g.input("past.k", "f32", [1, HEADS, "P", WIDTH])
+    keys = g.Concat(old, heads(g, x), axis=2)
+    g.caches.append(("past.k", keys, 2))
+    less = g.Sub(size(g, old, 2), g.ints(1))
+    older = g.Add(summed(g, g.Slice(old, g.ints(0), g.ints(-1), g.ints(2)), 2),
+                  summed(g, g.Slice(old, g.ints(0), less, g.ints(2)), 2))
+    last = summed(g, g.Slice(keys, g.ints(-4), g.ints(1 << 62), g.ints(2)), 2)
+    table = summed(g, g.Slice(g.weight(1, HEADS, MOST, WIDTH), g.ints(2), size(g, old, 2), g.ints(2)), 2)
+    ranges = [g.Range(first, g.Squeeze(less, g.ints(0)), g.scalar(1, "i64"))
+              for first in (g.scalar(0, "i64"), g.Sub(number(g, old, 2), g.scalar(3, "i64")))]
+    numbers = [summed(g, g.Cast(places, to=1), 0) for places in ranges]
+    return g.Add(g.Add(x, joined(g, g.Add(g.Add(older, last), table))), g.Add(*numbers))
+
+
 class Decoder(Graph):
     def __init__(self, make):
         super().__init__(7)
@@ -188,15 +209,16 @@ def read(folder, name):
 TOKENS = (3, 1, 1, 2)
 
 
-def decode(rlx, folder, model, g, is_grown):
-    """The outputs of all tokens: with states, or with pasts that go round by hand."""
+def decode(rlx, folder, model, g, is_grown, program=None):
+    """The outputs of all tokens: with states, or with pasts that go round by hand. A program has an entry for each count."""
     outputs, held, numbers = [], 0, Numbers(5)
     pasts = {name: [] for name, _, _ in g.caches}
     state = os.path.join(folder, "state")
     for count in TOKENS:
         inputs = {"x": ("float32", [1, count, 8], numbers.floats(8 * count))}
         if is_grown:
-            options = ["--bind", "S=%d" % count, "--grow", "P=%d" % MOST, "--save-state", state]
+            options = ["--entry", "of%d" % count] if program else ["--bind", "S=%d" % count, "--grow", "P=%d" % MOST]
+            options += ["--save-state", state]
             options += ["--load-state", state] if held else []
         else:
             options = ["--bind", "P=%d" % held, "--device", "cpu:scalar", "--disable", "all"]
@@ -209,7 +231,7 @@ def decode(rlx, folder, model, g, is_grown):
         for name in g.lengths:
             is_total = name == "total"
             inputs[name] = ("int32", [] if is_total else [1], [held + count - (0 if is_total else 1)])
-        run(rlx, folder, model, options, inputs)
+        run(rlx, folder, program or model, options, inputs)
         outputs += read(folder, g.y)
         held += count
         for name, output, _ in [] if is_grown else g.caches:
@@ -223,6 +245,18 @@ def check(rlx, folder, name):
     with open(model, "wb") as file:
         file.write(g.model())
     return differs(decode(rlx, folder, model, g, True), decode(rlx, folder, model, g, False), 1e-5, 1e-4)
+
+
+def check_entries(rlx, folder, name):
+    """One program whose entries take different numbers of tokens shares its caches."""
+    g = Decoder(CASES[name])
+    model, program = os.path.join(folder, name + ".onnx"), os.path.join(folder, name + ".p")
+    entries = [option for count in sorted(set(TOKENS)) for option in ("--entry", "of%d:S=%d" % (count, count))]
+    command = [rlx, "compile", model, "-q", "--grow", "P=%d" % MOST, "-o", program] + entries
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return done.stdout + done.stderr
+    return differs(decode(rlx, folder, model, g, True, program), decode(rlx, folder, model, g, True), 1e-5, 1e-4)
 
 
 def check_full(rlx, folder, name):
@@ -247,7 +281,7 @@ def main():
             try:
                 problem = check(rlx, folder, name)
                 if problem is None and name == "keys_and_values":
-                    problem = check_full(rlx, folder, name)
+                    problem = check_full(rlx, folder, name) or check_entries(rlx, folder, name)
             except RuntimeError as error:
                 problem = str(error)
             failed += problem is not None
