@@ -318,7 +318,11 @@ void ox_growth_end(ox *o) {
         ox_fail(o, RLX_FAIL(RLX_NOT_FOUND, "the model has no input whose size '%s' could grow",
                             o->options->entry->growing[0].symbol));
     if (!ox_ok(o)) return;
-    rlx_value_id size = ox_reshape(o, ox_grown_size(o, growth->added), one, 1);
+    /* Writes that do not fit change nothing: there are as many rows as before then. */
+    rlx_value_id size = ox_grown_size(o, growth->added);
+    rlx_value_id most = ox_scalar(o, RLX_DTYPE_I64, (double)growth->most);
+    rlx_value_id fits = ox_binary(o, RLX_OP_LESS_EQUAL, size, most);
+    size = ox_reshape(o, ox_where(o, fits, size, ox_grown_size(o, 0)), one, 1);
     const rlx_value_id inputs[] = {growth->state, size, ox_scalar(o, RLX_DTYPE_I64, 0)};
     ox_nodes(o, RLX_OP_STATE_WRITE, &first, inputs, 3, out, 2);
 }
