@@ -81,6 +81,19 @@ static rlx_status check_given(const rlx_given_value *given) {
                     given->name, bytes, given->bytes);
 }
 
+static rlx_status check_bindings(const rlx_entry_spec *entry, const char *what,
+                                 const rlx_binding *list, uint32_t count) {
+    const char *name = entry->name == NULL ? "main" : entry->name;
+    if (list == NULL && count != 0)
+        return RLX_FAIL(RLX_INVALID_ARGUMENT, "%ss of entry '%s' are null", what, name);
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i].symbol == NULL)
+            return RLX_FAIL(RLX_INVALID_ARGUMENT, "%s %" PRIu32 " of entry '%s' names no symbol",
+                            what, i, name);
+    }
+    return RLX_OK;
+}
+
 static rlx_status check_entry(const rlx_entry_spec *entry) {
     if (entry->given == NULL && entry->given_count != 0) {
         return RLX_FAIL(RLX_INVALID_ARGUMENT, "given values of entry '%s' are null",
@@ -88,18 +101,8 @@ static rlx_status check_entry(const rlx_entry_spec *entry) {
     }
     for (uint32_t i = 0; i < entry->given_count; i++)
         RLX_TRY(check_given(&entry->given[i]));
-    if (entry->bindings == NULL && entry->binding_count != 0) {
-        return RLX_FAIL(RLX_INVALID_ARGUMENT, "bindings of entry '%s' are null",
-                        entry->name == NULL ? "main" : entry->name);
-    }
-    for (uint32_t i = 0; i < entry->binding_count; i++) {
-        if (entry->bindings[i].symbol == NULL) {
-            return RLX_FAIL(RLX_INVALID_ARGUMENT,
-                            "binding %" PRIu32 " of entry '%s' names no symbol", i,
-                            entry->name == NULL ? "main" : entry->name);
-        }
-    }
-    return RLX_OK;
+    RLX_TRY(check_bindings(entry, "binding", entry->bindings, entry->binding_count));
+    return check_bindings(entry, "growing size", entry->growing, entry->growing_count);
 }
 
 rlx_status rlx_compile_options_read(const rlx_compile_options *options,

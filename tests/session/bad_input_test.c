@@ -237,6 +237,21 @@ static void symbols_that_are_unknown_or_unbound_are_named(void **state) {
     assert_status(RLX_INVALID_ARGUMENT, compile(self, text, &options, &program));
 }
 
+static void growing_sizes_without_list_or_name_are_refused(void **state) {
+    static const char text[] = "rlx 1\ninput x : f32[4]\ny = relu(x)\noutput y\n";
+    fixture *self = *state;
+    const rlx_binding unnamed = {NULL, 3};
+    rlx_entry_spec entry = {.name = "decode", .growing_count = 1};
+    rlx_compile_options options = {.size = sizeof options, .entries = &entry, .entry_count = 1};
+    rlx_program *program = NULL;
+    assert_status(RLX_INVALID_ARGUMENT, compile(self, text, &options, &program));
+    assert_error_has("growing sizes of entry 'decode' are null");
+    entry.growing = &unnamed;
+    assert_status(RLX_INVALID_ARGUMENT, compile(self, text, &options, &program));
+    assert_error_has("growing size 0 of entry 'decode' names no symbol");
+    assert_null(program);
+}
+
 static void weights_without_data_are_named(void **state) {
     fixture *self = *state;
     rlx_program *program = NULL;
@@ -562,6 +577,7 @@ int main(void) {
         cmocka_unit_test(files_that_cannot_be_read_say_where_and_why),
         cmocka_unit_test(a_model_that_is_not_there_is_named),
         cmocka_unit_test(symbols_that_are_unknown_or_unbound_are_named),
+        cmocka_unit_test(growing_sizes_without_list_or_name_are_refused),
         cmocka_unit_test(weights_without_data_are_named),
         cmocka_unit_test(weights_that_vanish_are_named),
         cmocka_unit_test(faults_name_the_node_the_code_and_the_value),
