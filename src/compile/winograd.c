@@ -52,13 +52,6 @@ static int64_t best_edge(const conv_shape *shape) {
     return best;
 }
 
-static bool all_are_one(const rlx_ints *ints) {
-    for (uint32_t i = 0; i < ints->count; i++) {
-        if (ints->items[i] != 1) return false;
-    }
-    return true;
-}
-
 /* A conv in blocks with a 3 x 3 kernel that this pass can turn. */
 static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape *out_shape) {
     /* Nothing in the body of a loop is prepared. */
@@ -71,7 +64,7 @@ static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape 
     const rlx_type *weights = rlx_rewrite_type(rewrite, w);
     const rlx_shape *y = &rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
     if (attrs->channel_block < 1 || attrs->winograd != 0 || attrs->groups > 1 ||
-        !all_are_one(&attrs->strides) || !all_are_one(&attrs->dilations)) {
+        !rlx_ints_are_one(&attrs->strides) || !rlx_ints_are_one(&attrs->dilations)) {
         return false;
     }
     if (x->shape.rank != 5 || weights->shape.rank != 4 || x->dtype != RLX_DTYPE_F32 ||

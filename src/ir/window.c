@@ -25,6 +25,13 @@ static rlx_status read_item(const char *name, const rlx_ints *list, uint32_t cou
     return RLX_OK;
 }
 
+bool rlx_ints_are_one(const rlx_ints *ints) {
+    for (uint32_t i = 0; i < ints->count; i++) {
+        if (ints->items[i] != 1) return false;
+    }
+    return true;
+}
+
 static rlx_status check_size(const char *name, int64_t size, int64_t least) {
     if (size >= least && size <= LARGEST) return RLX_OK;
     return RLX_FAIL(RLX_INVALID_GRAPH, "the %s is %" PRId64 " wide", name, size);

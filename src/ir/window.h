@@ -35,4 +35,7 @@ RLX_WARN_UNUSED rlx_status rlx_windows_conv_transpose(const rlx_conv_attrs *attr
 RLX_WARN_UNUSED rlx_status rlx_windows_pool(const rlx_pool_attrs *attrs, uint32_t count,
                                             const int64_t *in, rlx_windows *out_windows);
 
+/* Whether strides or dilations do nothing: all are 1, or none are given. */
+bool rlx_ints_are_one(const rlx_ints *ints);
+
 #endif

@@ -181,13 +181,6 @@ static rlx_status check_channel_block(const rlx_infer *infer, const rlx_conv_att
     return RLX_OK;
 }
 
-static bool all_are_one(const rlx_ints *ints) {
-    for (uint32_t i = 0; i < ints->count; i++) {
-        if (ints->items[i] != 1) return false;
-    }
-    return true;
-}
-
 /* Points of tiles: of conv with x in blocks, 3 x 3 taps, stride 1, one group. */
 static rlx_status check_winograd(const rlx_infer *infer, const rlx_conv_attrs *attrs) {
     const rlx_type *w = infer->in[1];
@@ -198,8 +191,8 @@ static rlx_status check_winograd(const rlx_infer *infer, const rlx_conv_attrs *a
                         edge);
     }
     if (w->dtype != RLX_DTYPE_F32 || w->shape.rank != 4 || w->shape.dims[2] != edge + 2 ||
-        w->shape.dims[3] != edge + 2 || attrs->groups > 1 || !all_are_one(&attrs->strides) ||
-        !all_are_one(&attrs->dilations)) {
+        w->shape.dims[3] != edge + 2 || attrs->groups > 1 || !rlx_ints_are_one(&attrs->strides) ||
+        !rlx_ints_are_one(&attrs->dilations)) {
         return RLX_FAIL(RLX_INVALID_GRAPH,
                         "winograd %" PRId64 " needs stride 1, one group and points of f32", edge);
     }
