@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One model on several ranks: what the files of the sharding pass share. shard.c finds groups of
  * nodes that can be split, shard_rules.c says per op what a split operand means for the others,
- * shard_weights.c cuts weights, shard_apply.c rewrites the graph. */
+ * shard_attrs.c what it means for sizes in attributes, shard_weights.c cuts weights, shard_apply.c
+ * rewrites the graph. */
 #ifndef RLX_COMPILE_SHARD_H
 #define RLX_COMPILE_SHARD_H
 
@@ -58,6 +59,14 @@ typedef struct rlx_shard_node {
     bool is_sink;   /* output 0 is a part of a sum */
     bool is_source; /* a product that makes a split value of a whole one */
 } rlx_shard_node;
+
+static inline bool rlx_shard_is_split(const rlx_shard_label *label) {
+    return label->axis != RLX_NONE;
+}
+/* Whether an axis of an attribute, from the end where negative, is the one that is meant. */
+static inline bool rlx_shard_is_axis(int64_t axis, uint32_t rank, uint32_t wanted) {
+    return (axis < 0 ? axis + (int64_t)rank : axis) == (int64_t)wanted;
+}
 
 /* Completes the labels of a node from those that its operands have. False, with the reason: it
  * cannot work on split operands like these. */

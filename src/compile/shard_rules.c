@@ -16,22 +16,11 @@ bool rlx_shard_label_equal(const rlx_shard_label *a, const rlx_shard_label *b) {
            memcmp(a->segments, b->segments, a->segment_count * sizeof *a->segments) == 0;
 }
 
-int64_t rlx_shard_extent(const rlx_shard_label *label, const rlx_shard_group *group) {
-    int64_t extent = 0;
-    for (uint32_t i = 0; i < label->segment_count; i++)
-        extent += label->segments[i] / group->units * group->most;
-    return extent;
-}
-
 static int64_t total(const rlx_shard_label *label) {
     int64_t sum = 0;
     for (uint32_t i = 0; i < label->segment_count; i++)
         sum += label->segments[i];
     return sum;
-}
-
-static bool is_split(const rlx_shard_label *label) {
-    return label->axis != RLX_NONE;
 }
 
 /* What a rule works on. */
@@ -94,7 +83,7 @@ static bool spread(const rule *r, const rlx_shard_label *label, uint32_t from_en
     if (total(label) == 1) return refuse(r, "has a single element to split");
     if (out->shape.rank <= from_end) return refuse(r, "loses the split axis");
     r->labels->out[0] = broadcast(out, label, from_end);
-    if (!is_split(&r->labels->out[0])) return refuse(r, "changes the split axis");
+    if (!rlx_shard_is_split(&r->labels->out[0])) return refuse(r, "changes the split axis");
     for (uint32_t i = first; i < r->node->input_count; i++) {
         if (has_in(r, i)) r->labels->in[i] = broadcast(in_type(r, i), label, from_end);
     }
@@ -104,12 +93,12 @@ static bool spread(const rule *r, const rlx_shard_label *label, uint32_t from_en
 /* The first split operand: outputs, then inputs that are no weights. */
 static const rlx_shard_label *find(const rule *r, const rlx_type **out_type_of) {
     for (uint32_t i = 0; i < r->node->output_count; i++) {
-        if (!has_out(r, i) || !is_split(&r->labels->out[i])) continue;
+        if (!has_out(r, i) || !rlx_shard_is_split(&r->labels->out[i])) continue;
         *out_type_of = out_type(r, i);
         return &r->labels->out[i];
     }
     for (uint32_t i = 0; i < r->node->input_count; i++) {
-        if (!has_in(r, i) || !is_split(&r->labels->in[i])) continue;
+        if (!has_in(r, i) || !rlx_shard_is_split(&r->labels->in[i])) continue;
         *out_type_of = in_type(r, i);
         return &r->labels->in[i];
     }
@@ -134,7 +123,7 @@ static bool rule_columns(const rule *r) {
     if (!is_weight(r, 1) || in_type(r, 1)->shape.rank != 2) {
         return refuse(r, "has columns that are no weights");
     }
-    if (is_split(&r->labels->in[0])) return refuse(r, "would be split both ways");
+    if (rlx_shard_is_split(&r->labels->in[0])) return refuse(r, "would be split both ways");
     if (!spread(r, &label, 0, 2)) return false;
     r->labels->in[0] = whole;
     r->labels->in[1] = at_axis(&label, attrs->transpose_b ? 0 : 1);
@@ -168,21 +157,21 @@ static bool rule_matmul(const rule *r) {
     uint32_t out_rank = out_type(r, 0)->shape.rank;
     const rlx_shard_label *a = &r->labels->in[0], *b = &r->labels->in[1], *y = &r->labels->out[0];
     if (a_rank < 2 || b_rank < 2) return refuse(r, "is a product of vectors");
-    if (is_split(y)) {
+    if (rlx_shard_is_split(y)) {
         if (y->axis + 1 == out_rank) return rule_columns(r);
         return rule_batch(r, y, out_rank - 1 - y->axis);
     }
-    if (is_split(a)) {
+    if (rlx_shard_is_split(a)) {
         if (a->axis == (attrs->transpose_a ? a_rank - 2 : a_rank - 1)) return rule_rows(r);
         return rule_batch(r, a, a_rank - 1 - a->axis);
     }
-    if (is_split(b)) return rule_batch(r, b, b_rank - 1 - b->axis);
+    if (rlx_shard_is_split(b)) return rule_batch(r, b, b_rank - 1 - b->axis);
     /* A bias or gate alone: it is as wide as the output. */
     for (uint32_t i = 2; i < r->node->input_count; i++) {
-        if (!has_in(r, i) || !is_split(&r->labels->in[i])) continue;
+        if (!has_in(r, i) || !rlx_shard_is_split(&r->labels->in[i])) continue;
         r->labels->out[0] = broadcast(out_type(r, 0), &r->labels->in[i],
                                       in_type(r, i)->shape.rank - 1 - r->labels->in[i].axis);
-        if (!is_split(&r->labels->out[0])) return refuse(r, "changes the split axis");
+        if (!rlx_shard_is_split(&r->labels->out[0])) return refuse(r, "changes the split axis");
         return rule_matmul(r);
     }
     return refuse(r, "is not split");
@@ -216,10 +205,10 @@ static bool rule_transpose(const rule *r) {
     for (uint32_t i = 0; i < rank; i++) {
         int64_t axis = attrs->perm.count == 0 ? (int64_t)(rank - 1 - i) : attrs->perm.items[i];
         uint32_t from = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
-        if (is_split(&r->labels->out[0]) ? r->labels->out[0].axis == i
-                                         : r->labels->in[0].axis == from) {
+        if (rlx_shard_is_split(&r->labels->out[0]) ? r->labels->out[0].axis == i
+                                                   : r->labels->in[0].axis == from) {
             rlx_shard_label label =
-                is_split(&r->labels->out[0]) ? r->labels->out[0] : r->labels->in[0];
+                rlx_shard_is_split(&r->labels->out[0]) ? r->labels->out[0] : r->labels->in[0];
             r->labels->in[0] = at_axis(&label, from);
             r->labels->out[0] = at_axis(&label, i);
             return true;
@@ -290,7 +279,7 @@ static bool carry(const rlx_shard_label *from, const rlx_shape *shape, const rlx
 
 static bool rule_reshape(const rule *r) {
     const rlx_shape *in = &in_type(r, 0)->shape, *out = &out_type(r, 0)->shape;
-    bool is_forward = is_split(&r->labels->in[0]);
+    bool is_forward = rlx_shard_is_split(&r->labels->in[0]);
     bool is_done = is_forward ? carry(&r->labels->in[0], in, out, &r->labels->out[0])
                               : carry(&r->labels->out[0], out, in, &r->labels->in[0]);
     return is_done ? true : refuse(r, "mixes the split axis with another");
@@ -310,16 +299,12 @@ static bool rule_expand(const rule *r) {
     return true;
 }
 
-static bool is_axis(int64_t axis, uint32_t rank, uint32_t wanted) {
-    return (axis < 0 ? axis + (int64_t)rank : axis) == (int64_t)wanted;
-}
-
 /* Rows of a state go to the same place in the state, along another axis. */
 static bool rule_state_write(const rule *r) {
     const rlx_state_write_attrs *attrs = r->node->attrs;
     const rlx_type *type = NULL;
     rlx_shard_label label = *find(r, &type);
-    if (is_axis(attrs->axis, type->shape.rank, label.axis)) {
+    if (rlx_shard_is_axis(attrs->axis, type->shape.rank, label.axis)) {
         return refuse(r, "writes along the split axis");
     }
     r->labels->in[0] = r->labels->in[1] = r->labels->out[0] = label;
@@ -330,7 +315,7 @@ static bool rule_softmax(const rule *r) {
     const rlx_axis_attrs *attrs = r->node->attrs;
     const rlx_type *type = NULL;
     rlx_shard_label label = *find(r, &type);
-    if (is_axis(attrs->axis, type->shape.rank, label.axis)) {
+    if (rlx_shard_is_axis(attrs->axis, type->shape.rank, label.axis)) {
         return refuse(r, "sums over the split axis");
     }
     r->labels->in[0] = r->labels->out[0] = label;
@@ -353,7 +338,7 @@ static bool rule_norm(const rule *r) {
 static bool split_segments(const rule *r, uint32_t axis) {
     rlx_shard_label joined = {.axis = axis};
     uint32_t at = 0;
-    if (is_split(&r->labels->in[0])) {
+    if (rlx_shard_is_split(&r->labels->in[0])) {
         rlx_shard_label label = r->labels->in[0];
         for (uint32_t i = 0; i < r->node->output_count; i++) {
             rlx_shard_label part = {.axis = axis};
@@ -371,7 +356,7 @@ static bool split_segments(const rule *r, uint32_t axis) {
     for (uint32_t i = 0; i < r->node->output_count; i++) {
         if (!has_out(r, i)) return refuse(r, "has a part that nobody wants");
         rlx_shard_label part = r->labels->out[i];
-        if (!is_split(&part)) part = one_segment(axis, out_type(r, i)->shape.dims[axis]);
+        if (!rlx_shard_is_split(&part)) part = one_segment(axis, out_type(r, i)->shape.dims[axis]);
         if (joined.segment_count + part.segment_count > RLX_SHARD_SEGMENTS) {
             return refuse(r, "has too many parts");
         }
@@ -388,7 +373,8 @@ static bool rule_split(const rule *r) {
     const rlx_type *type = NULL;
     rlx_shard_label label = *find(r, &type);
     if (r->node->output_count > RLX_SHARD_OPERANDS) return refuse(r, "has too many parts");
-    if (is_axis(attrs->axis, type->shape.rank, label.axis)) return split_segments(r, label.axis);
+    if (rlx_shard_is_axis(attrs->axis, type->shape.rank, label.axis))
+        return split_segments(r, label.axis);
     r->labels->in[0] = label;
     for (uint32_t i = 0; i < r->node->output_count; i++)
         r->labels->out[i] = label;
@@ -399,7 +385,7 @@ static bool rule_concat(const rule *r) {
     const rlx_axis_attrs *attrs = r->node->attrs;
     const rlx_type *type = NULL;
     rlx_shard_label label = *find(r, &type);
-    if (is_axis(attrs->axis, type->shape.rank, label.axis)) {
+    if (rlx_shard_is_axis(attrs->axis, type->shape.rank, label.axis)) {
         return refuse(r, "joins along the split axis");
     }
     for (uint32_t i = 0; i < r->node->input_count; i++)
@@ -418,7 +404,7 @@ static bool rule_slice(const rule *r) {
     }
     for (uint32_t i = 0; i < attrs->steps.count; i++) {
         int64_t axis = attrs->axes.count == 0 ? (int64_t)i : attrs->axes.items[i];
-        if (is_axis(axis, type->shape.rank, label.axis) && attrs->steps.items[i] != 1) {
+        if (rlx_shard_is_axis(axis, type->shape.rank, label.axis) && attrs->steps.items[i] != 1) {
             return refuse(r, "turns the split axis around");
         }
     }
@@ -483,63 +469,4 @@ bool rlx_shard_rule(rlx_sharder *self, rlx_node_id id, rlx_shard_node *out_node)
         out_node->out[i] = has_out(&r, i) ? self->labels[node->outputs[i]] : whole;
     if (node->block != 0) return refuse(&r, "belongs to control flow");
     return apply_rule(&r);
-}
-
-/* Only sizes that are written out change: 0 copies the dim and -1 is inferred. */
-static void resize_reshape(rlx_ints *shape, const rlx_shard_node *labels, const rlx_shape *out,
-                           int64_t extent, bool is_expand) {
-    uint32_t axis = labels->out[0].axis;
-    if (is_expand) { /* as long as the output, or shorter */
-        if (axis + shape->count < out->rank) return;
-        axis -= out->rank - shape->count;
-        if (shape->items[axis] != 1) shape->items[axis] = extent;
-        return;
-    }
-    if (shape->items[axis] == -1) return;
-    if (shape->items[axis] == 0 && labels->in[0].axis == axis) return;
-    shape->items[axis] = extent;
-    for (uint32_t i = 0; i < shape->count; i++) {
-        /* A 0 that copied the dim that is split now, to an axis that is not. */
-        if (i != axis && shape->items[i] == 0 && labels->in[0].axis == i) {
-            shape->items[i] = out->dims[i];
-        }
-    }
-}
-
-static rlx_status resize_split(rlx_sharder *self, rlx_node *node, const rlx_shard_node *labels,
-                               const rlx_shard_group *group) {
-    int64_t sizes[RLX_SHARD_OPERANDS];
-    rlx_split_attrs attrs = *(const rlx_split_attrs *)node->attrs;
-    const rlx_type *type = rlx_shard_type(self, node->inputs[0]);
-    if (!is_axis(attrs.axis, type->shape.rank, labels->in[0].axis)) return RLX_OK;
-    for (uint32_t i = 0; i < node->output_count; i++)
-        sizes[i] = rlx_shard_extent(&labels->out[i], group);
-    attrs.sizes = (rlx_list){node->output_count, sizes};
-    return rlx_graph_copy_attrs(self->graph, node->op, &attrs, &node->attrs);
-}
-
-/* A slice that takes an axis whole says so by its end, which may be past it. */
-static rlx_status resize_slice(rlx_sharder *self, rlx_node *node, const rlx_shard_node *labels) {
-    rlx_slice_attrs attrs = *(const rlx_slice_attrs *)node->attrs;
-    uint32_t rank = rlx_shard_type(self, node->inputs[0])->shape.rank;
-    for (uint32_t i = 0; i < attrs.starts.count; i++) {
-        int64_t axis = attrs.axes.count == 0 ? (int64_t)i : attrs.axes.items[i];
-        if (!is_axis(axis, rank, labels->in[0].axis)) continue;
-        attrs.starts.items[i] = 0;
-        attrs.ends.items[i] = INT64_MAX;
-    }
-    return rlx_graph_copy_attrs(self->graph, node->op, &attrs, &node->attrs);
-}
-
-rlx_status rlx_shard_attrs(rlx_sharder *self, rlx_node_id id, const rlx_shard_node *labels,
-                           const rlx_shard_group *group) {
-    rlx_node *node = &self->graph->nodes.items[id];
-    if (node->op == RLX_OP_SPLIT) return resize_split(self, node, labels, group);
-    if (node->op == RLX_OP_SLICE) return resize_slice(self, node, labels);
-    if (node->op != RLX_OP_RESHAPE && node->op != RLX_OP_EXPAND) return RLX_OK;
-    if (!is_split(&labels->out[0])) return RLX_OK;
-    rlx_reshape_attrs attrs = *(const rlx_reshape_attrs *)node->attrs;
-    resize_reshape(&attrs.shape, labels, &rlx_shard_type(self, node->outputs[0])->shape,
-                   rlx_shard_extent(&labels->out[0], group), node->op == RLX_OP_EXPAND);
-    return rlx_graph_copy_attrs(self->graph, node->op, &attrs, &node->attrs);
 }
