@@ -9,162 +9,10 @@
  * needs blocks comes behind them. Whoever still wants the plain value
  * gets it from a conversion behind the node; those that nobody wants are removed at the end.
  * Inputs, outputs and states stay plain. */
-#include "compile/compile.h"
+#include "compile/blocker.h"
 #include "ir/infer.h"
 
-#include <stdio.h>
 #include <string.h>
-
-typedef struct blocker {
-    rlx_pass_context *context;
-    rlx_graph *graph;
-    int64_t block;
-    rlx_block_id body;     /* the block of the graph under way */
-    uint32_t at;           /* the node under way, in the body's list */
-    uint32_t count;        /* values there were at the start */
-    rlx_value_id *blocked; /* per value: the same in blocks; RLX_NONE: there is none */
-    uint8_t *feeds_conv;   /* per value: a conv takes it as x or residual */
-    uint8_t *is_wanted;    /* per value: a conv that needs blocks takes it, or what comes of it */
-} blocker;
-
-static const rlx_type *type_of(const blocker *self, rlx_value_id value) {
-    return &self->graph->values.items[value].type;
-}
-
-static rlx_value_id twin(const blocker *self, rlx_value_id value) {
-    rlx_value_id found = value < self->count ? self->blocked[value] : RLX_NONE;
-    if (found == RLX_NONE) return RLX_NONE;
-    rlx_node_id producer = self->graph->values.items[found].producer;
-    return self->graph->nodes.items[producer].block == self->body ? found : RLX_NONE;
-}
-
-static int64_t blocks_of(const blocker *self, int64_t channels) {
-    return channels / self->block + (channels % self->block != 0);
-}
-
-static bool is_exact(const rlx_type *type) {
-    for (uint32_t i = 0; i < type->shape.rank; i++) {
-        if (type->extents[i] != RLX_NONE || type->shape.dims[i] <= 0) return false;
-    }
-    return true;
-}
-
-static bool is_half(rlx_dtype dtype) {
-    return dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
-}
-
-static bool is_pixel(rlx_dtype dtype) {
-    return dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_U8 || dtype == RLX_DTYPE_I8 ||
-           dtype == RLX_DTYPE_I32 || is_half(dtype);
-}
-
-/* f32, f16, bf16 or quantised, [N][C] and one or two spatial axes, none empty, all known. */
-static bool is_image(const blocker *self, rlx_value_id value) {
-    const rlx_type *type = type_of(self, value);
-    return is_pixel(type->dtype) && type->layout == RLX_LAYOUT_PLAIN &&
-           (type->shape.rank == 3 || type->shape.rank == 4) && is_exact(type);
-}
-
-static bool has_whole_blocks(const blocker *self, rlx_value_id value) {
-    return type_of(self, value)->shape.dims[1] % self->block == 0;
-}
-
-/* A node right before the one under way. `out_value` may be one of the inputs. */
-static rlx_status put(blocker *self, rlx_op op, const void *attrs, const rlx_value_id *inputs,
-                      uint32_t input_count, const char *name, rlx_value_id *out_value) {
-    rlx_value_id value;
-    rlx_node_id node;
-    RLX_TRY(rlx_graph_new_value(self->graph, name, RLX_VALUE_TEMPORARY, &value));
-    RLX_TRY(rlx_graph_insert_node(self->graph, self->body, self->at++, op, attrs, inputs,
-                                  input_count, &value, 1, &node));
-    *out_value = value;
-    return RLX_OK;
-}
-
-static rlx_status put_reshape(blocker *self, rlx_value_id value, const int64_t *dims, uint32_t rank,
-                              rlx_value_id *out_value) {
-    rlx_reshape_attrs attrs = {.shape = {.count = rank}};
-    memcpy(attrs.shape.items, dims, rank * sizeof *dims);
-    return put(self, RLX_OP_RESHAPE, &attrs, &value, 1, NULL, out_value);
-}
-
-/* Zeros up to a whole number of blocks. */
-static rlx_status put_padding(blocker *self, rlx_value_id *value) {
-    const rlx_shape shape = type_of(self, *value)->shape;
-    rlx_pad_attrs attrs = {.pads = {.count = 2 * shape.rank}};
-    attrs.pads.items[shape.rank + 1] = blocks_of(self, shape.dims[1]) * self->block - shape.dims[1];
-    if (attrs.pads.items[shape.rank + 1] == 0) return RLX_OK;
-    return put(self, RLX_OP_PAD, &attrs, value, 1, NULL, value);
-}
-
-/* The value in blocks; converts it unless that was done before. */
-static rlx_status to_blocks(blocker *self, rlx_value_id value, rlx_value_id *out_value) {
-    const rlx_shape shape = type_of(self, value)->shape;
-    int64_t dims[RLX_MAX_RANK] = {shape.dims[0], blocks_of(self, shape.dims[1]), self->block};
-    rlx_transpose_attrs order = {.perm = {shape.rank + 1, {0, 1}}};
-    rlx_value_id now = value;
-    if (twin(self, value) != RLX_NONE) {
-        *out_value = twin(self, value);
-        return RLX_OK;
-    }
-    for (uint32_t i = 2; i < shape.rank; i++) {
-        dims[i + 1] = shape.dims[i];
-        order.perm.items[i] = i + 1;
-    }
-    order.perm.items[shape.rank] = 2;
-    RLX_TRY(put_padding(self, &now));
-    RLX_TRY(put_reshape(self, now, dims, shape.rank + 1, &now));
-    RLX_TRY(put(self, RLX_OP_TRANSPOSE, &order, &now, 1, NULL, &now));
-    RLX_TRY(put(self, RLX_OP_COPY, NULL, &now, 1, NULL, out_value));
-    if (value < self->count) self->blocked[value] = *out_value;
-    return RLX_OK;
-}
-
-/* The node under way is no more; `op` on `input` makes its output from now on. */
-static rlx_status take_over(blocker *self, rlx_node_id node, rlx_op op, const void *attrs,
-                            rlx_value_id input) {
-    rlx_value_id output = self->graph->nodes.items[node].outputs[0];
-    rlx_node_id made;
-    self->graph->nodes.items[node].is_dead = true;
-    return rlx_graph_insert_node(self->graph, self->body, self->at++, op, attrs, &input, 1, &output,
-                                 1, &made);
-}
-
-/* `blocked` holds the output of the node under way: whoever wants it plain gets it from there. */
-static rlx_status replace(blocker *self, rlx_node_id node, rlx_value_id blocked) {
-    rlx_value_id output = self->graph->nodes.items[node].outputs[0], now = blocked;
-    const rlx_shape shape = type_of(self, output)->shape;
-    int64_t dims[RLX_MAX_RANK];
-    rlx_transpose_attrs order = {.perm = {shape.rank + 1, {0, 1, shape.rank}}};
-    rlx_reshape_attrs whole = {.shape = {.count = shape.rank}};
-    memcpy(dims, shape.dims, sizeof dims);
-    dims[1] = blocks_of(self, shape.dims[1]) * self->block;
-    memcpy(whole.shape.items, dims, shape.rank * sizeof *dims);
-    for (uint32_t i = 2; i < shape.rank; i++)
-        order.perm.items[i + 1] = i;
-    RLX_TRY(put(self, RLX_OP_TRANSPOSE, &order, &now, 1, NULL, &now));
-    if (output < self->count) self->blocked[output] = blocked;
-    if (dims[1] == shape.dims[1]) return take_over(self, node, RLX_OP_RESHAPE, &whole, now);
-    rlx_slice_attrs slice = {.axes = {1, {1}}, .starts = {1, {0}}, .ends = {1, {shape.dims[1]}}};
-    RLX_TRY(put_reshape(self, now, dims, shape.rank, &now));
-    return take_over(self, node, RLX_OP_SLICE, &slice, now);
-}
-
-/* The name of the node's output with a mark, for profiles; NULL where that name is taken. */
-static const char *name_of(const blocker *self, rlx_node_id node, char *buffer, size_t bytes) {
-    rlx_value_id output = self->graph->nodes.items[node].outputs[0], found;
-    (void)snprintf(buffer, bytes, "%s.b", self->graph->values.items[output].name);
-    return rlx_graph_find(self->graph, buffer, &found) == RLX_OK ? NULL : buffer;
-}
-
-static rlx_status put_like(blocker *self, rlx_node_id node, const void *attrs,
-                           const rlx_value_id *inputs, uint32_t count) {
-    char name[96];
-    rlx_op op = self->graph->nodes.items[node].op;
-    rlx_value_id blocked = RLX_NONE;
-    RLX_TRY(put(self, op, attrs, inputs, count, name_of(self, node, name, sizeof name), &blocked));
-    return replace(self, node, blocked);
-}
 
 /* conv */
 
@@ -187,7 +35,7 @@ static rlx_value_id input_of(const rlx_node *node, uint32_t index) {
     return index < node->input_count ? node->inputs[index] : RLX_NONE;
 }
 
-static bool has_known_conv(const blocker *self, const rlx_node *node, conv_facts *facts) {
+static bool has_known_conv(const rlx_blocker *self, const rlx_node *node, conv_facts *facts) {
     const rlx_conv_attrs *attrs = node->attrs;
     *facts = (conv_facts){.x = node->inputs[0],
                           .w = node->inputs[1],
@@ -195,15 +43,15 @@ static bool has_known_conv(const blocker *self, const rlx_node *node, conv_facts
                           .y = node->outputs[0],
                           .groups = attrs->groups == 0 ? 1 : attrs->groups,
                           .is_quantised = node->op == RLX_OP_CONV_QUANTISED};
-    const rlx_type *w = type_of(self, facts->w);
+    const rlx_type *w = rlx_blocker_type(self, facts->w);
     rlx_value_id bias = input_of(node, 2);
-    if (attrs->channel_block != 0 || !is_image(self, facts->x) || !is_image(self, facts->y) ||
-        !is_exact(w)) {
+    if (attrs->channel_block != 0 || !rlx_blocker_is_image(self, facts->x) ||
+        !rlx_blocker_is_image(self, facts->y) || !rlx_blocker_is_exact(w)) {
         return false;
     }
     if (!facts->is_quantised &&
-        (w->dtype != RLX_DTYPE_F32 || type_of(self, facts->x)->dtype != RLX_DTYPE_F32 ||
-         (bias != RLX_NONE && type_of(self, bias)->dtype != RLX_DTYPE_F32))) {
+        (w->dtype != RLX_DTYPE_F32 || rlx_blocker_type(self, facts->x)->dtype != RLX_DTYPE_F32 ||
+         (bias != RLX_NONE && rlx_blocker_type(self, bias)->dtype != RLX_DTYPE_F32))) {
         return false;
     }
     facts->in = w->shape.dims[1];
@@ -215,38 +63,40 @@ static bool has_known_conv(const blocker *self, const rlx_node *node, conv_facts
 
 /* Groups of whole blocks and panels, or of one channel; far fewer outputs than a block has only
  * where the inputs are in blocks already. */
-static bool is_conv_for_blocks(const blocker *self, const conv_facts *facts) {
+static bool is_conv_for_blocks(const rlx_blocker *self, const conv_facts *facts) {
     if (facts->is_depthwise) return facts->groups >= self->block;
     if (2 * facts->out < self->block)
-        return facts->groups == 1 && !facts->is_quantised && twin(self, facts->x) != RLX_NONE;
+        return facts->groups == 1 && !facts->is_quantised &&
+               rlx_blocker_twin(self, facts->x) != RLX_NONE;
     return facts->groups == 1 ||
            (facts->in % self->block == 0 && facts->out % (2 * self->block) == 0);
 }
 
 /* Nearly as fast on planes, where lanes are pixels: depthwise, of f32, on not too few pixels. */
 enum { LEAST_PIXELS = 32 };
-static bool is_conv_for_planes(const blocker *self, const conv_facts *facts) {
-    const rlx_shape *y = &type_of(self, facts->y)->shape;
+static bool is_conv_for_planes(const rlx_blocker *self, const conv_facts *facts) {
+    const rlx_shape *y = &rlx_blocker_type(self, facts->y)->shape;
     int64_t pixels = 1;
     for (uint32_t i = 2; i < y->rank; i++)
         pixels *= y->dims[i];
     return facts->is_depthwise && !facts->is_quantised && pixels >= LEAST_PIXELS;
 }
 
-static double bytes_of(const blocker *self, rlx_value_id value) {
+static double bytes_of(const rlx_blocker *self, rlx_value_id value) {
     uint64_t bytes = 0;
-    if (value == RLX_NONE || rlx_type_bytes(type_of(self, value), &bytes) != RLX_OK) return 0;
+    if (value == RLX_NONE || rlx_type_bytes(rlx_blocker_type(self, value), &bytes) != RLX_OK)
+        return 0;
     return (double)bytes;
 }
 
 /* Plain convolutions run on scalar C, at a tenth of the speed of those in blocks, depthwise ones at
  * a thirtieth of what the target can: the gain is nine or thirty times what the conv takes. A
  * conversion reads and writes; the output's is counted unless a conv takes it. */
-static bool is_worth(const blocker *self, const conv_facts *facts) {
+static bool is_worth(const rlx_blocker *self, const conv_facts *facts) {
     const rlx_target *target = self->context->target;
-    const rlx_shape *w = &type_of(self, facts->w)->shape;
+    const rlx_shape *w = &rlx_blocker_type(self, facts->w)->shape;
     double moved = 0, flops = bytes_of(self, facts->y) / 2, gain = facts->is_depthwise ? 30 : 9;
-    if (facts->is_quantised || twin(self, facts->x) != RLX_NONE) return true;
+    if (facts->is_quantised || rlx_blocker_twin(self, facts->x) != RLX_NONE) return true;
     if (is_conv_for_planes(self, facts)) {
         return self->is_wanted[facts->y] && bytes_of(self, facts->x) <= bytes_of(self, facts->y);
     }
@@ -254,7 +104,7 @@ static bool is_worth(const blocker *self, const conv_facts *facts) {
         flops *= (double)w->dims[i];
     if (!self->feeds_conv[facts->y]) moved += bytes_of(self, facts->y);
     if (!facts->is_first) moved += bytes_of(self, facts->x);
-    if (facts->residual != RLX_NONE && twin(self, facts->residual) == RLX_NONE) {
+    if (facts->residual != RLX_NONE && rlx_blocker_twin(self, facts->residual) == RLX_NONE) {
         moved += bytes_of(self, facts->residual);
     }
     return gain * flops /
@@ -262,7 +112,7 @@ static bool is_worth(const blocker *self, const conv_facts *facts) {
            2 * moved / (double)target->bytes_per_second;
 }
 
-static rlx_status visit_conv(blocker *self, rlx_node_id id) {
+static rlx_status visit_conv(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_conv_quantised_attrs attrs = {0}; /* a conv_attrs first */
     rlx_value_id inputs[6];
@@ -276,34 +126,37 @@ static rlx_status visit_conv(blocker *self, rlx_node_id id) {
     memcpy(inputs, node->inputs, count * sizeof *inputs);
     attrs.conv.channel_block = self->block;
     uint32_t residual = residual_at(node->op);
-    if (!facts.is_first) RLX_TRY(to_blocks(self, facts.x, &inputs[0]));
-    if (facts.residual != RLX_NONE) RLX_TRY(to_blocks(self, facts.residual, &inputs[residual]));
-    return put_like(self, id, &attrs, inputs, count);
+    if (!facts.is_first) RLX_TRY(rlx_blocker_convert(self, facts.x, &inputs[0]));
+    if (facts.residual != RLX_NONE)
+        RLX_TRY(rlx_blocker_convert(self, facts.residual, &inputs[residual]));
+    return rlx_blocker_put_like(self, id, &attrs, inputs, count);
 }
 
 /* pools and reductions over all spatial axes */
 
 static bool is_pooled(rlx_op op, rlx_dtype dtype) {
     bool is_byte = dtype == RLX_DTYPE_U8 || dtype == RLX_DTYPE_I8;
-    return dtype == RLX_DTYPE_F32 || is_half(dtype) || (op == RLX_OP_MAX_POOL && is_byte);
+    return dtype == RLX_DTYPE_F32 || rlx_blocker_is_half(dtype) ||
+           (op == RLX_OP_MAX_POOL && is_byte);
 }
 
 /* Pools in blocks are of f32 or bytes: 16 bits are widened for them. */
-static rlx_status visit_pool(blocker *self, rlx_node_id id) {
+static rlx_status visit_pool(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_pool_attrs attrs = *(const rlx_pool_attrs *)node->attrs;
-    rlx_value_id x = twin(self, node->inputs[0]);
+    rlx_value_id x = rlx_blocker_twin(self, node->inputs[0]);
     rlx_op op = node->op;
-    if (x == RLX_NONE || !is_image(self, node->outputs[0])) return RLX_OK;
-    const rlx_cast_attrs wide = {.to = RLX_DTYPE_F32}, narrow = {.to = type_of(self, x)->dtype};
+    if (x == RLX_NONE || !rlx_blocker_is_image(self, node->outputs[0])) return RLX_OK;
+    const rlx_cast_attrs wide = {.to = RLX_DTYPE_F32},
+                         narrow = {.to = rlx_blocker_type(self, x)->dtype};
     if (!is_pooled(op, narrow.to)) return RLX_OK;
     if (node->output_count > 1 && node->outputs[1] != RLX_NONE) return RLX_OK;
     attrs.is_blocked = true;
-    if (!is_half(narrow.to)) return put_like(self, id, &attrs, &x, 1);
-    RLX_TRY(put(self, RLX_OP_CAST, &wide, &x, 1, NULL, &x));
-    RLX_TRY(put(self, op, &attrs, &x, 1, NULL, &x));
-    RLX_TRY(put(self, RLX_OP_CAST, &narrow, &x, 1, NULL, &x));
-    return replace(self, id, x);
+    if (!rlx_blocker_is_half(narrow.to)) return rlx_blocker_put_like(self, id, &attrs, &x, 1);
+    RLX_TRY(rlx_blocker_put(self, RLX_OP_CAST, &wide, &x, 1, NULL, &x));
+    RLX_TRY(rlx_blocker_put(self, op, &attrs, &x, 1, NULL, &x));
+    RLX_TRY(rlx_blocker_put(self, RLX_OP_CAST, &narrow, &x, 1, NULL, &x));
+    return rlx_blocker_replace(self, id, x);
 }
 
 static bool is_spatial(const rlx_ints *axes, uint32_t rank) {
@@ -317,70 +170,74 @@ static bool is_spatial(const rlx_ints *axes, uint32_t rank) {
 }
 
 /* What is left is one number per channel, in order. */
-static rlx_status visit_reduce(blocker *self, rlx_node_id id) {
+static rlx_status visit_reduce(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_reduce_attrs attrs = *(const rlx_reduce_attrs *)node->attrs;
-    rlx_value_id x = twin(self, node->inputs[0]), y = node->outputs[0];
-    rlx_reshape_attrs whole = {.shape = {.count = type_of(self, y)->shape.rank}};
-    if (x == RLX_NONE || !has_whole_blocks(self, node->inputs[0])) return RLX_OK;
-    if (!is_spatial(&attrs.axes, type_of(self, node->inputs[0])->shape.rank)) return RLX_OK;
+    rlx_value_id x = rlx_blocker_twin(self, node->inputs[0]), y = node->outputs[0];
+    rlx_reshape_attrs whole = {.shape = {.count = rlx_blocker_type(self, y)->shape.rank}};
+    if (x == RLX_NONE || !rlx_blocker_has_whole(self, node->inputs[0])) return RLX_OK;
+    if (!is_spatial(&attrs.axes, rlx_blocker_type(self, node->inputs[0])->shape.rank))
+        return RLX_OK;
     for (uint32_t i = 0; i < attrs.axes.count; i++) {
         if (attrs.axes.items[i] < 0) attrs.axes.items[i]--;
     }
-    memcpy(whole.shape.items, type_of(self, y)->shape.dims,
+    memcpy(whole.shape.items, rlx_blocker_type(self, y)->shape.dims,
            whole.shape.count * sizeof *whole.shape.items);
-    RLX_TRY(put(self, node->op, &attrs, &x, 1, NULL, &x));
-    return take_over(self, id, RLX_OP_RESHAPE, &whole, x);
+    RLX_TRY(rlx_blocker_put(self, node->op, &attrs, &x, 1, NULL, &x));
+    return rlx_blocker_take_over(self, id, RLX_OP_RESHAPE, &whole, x);
 }
 
 /* concat and elementwise */
 
 /* Of the operands that have the whole shape, more bytes are in blocks than are not. */
-static bool has_most_in_blocks(const blocker *self, const rlx_node *node, bool is_any_shape) {
-    const rlx_shape *whole = &type_of(self, node->outputs[0])->shape;
+static bool has_most_in_blocks(const rlx_blocker *self, const rlx_node *node, bool is_any_shape) {
+    const rlx_shape *whole = &rlx_blocker_type(self, node->outputs[0])->shape;
     double in = 0, out = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         rlx_value_id input = node->inputs[i];
         if (input == RLX_NONE) continue;
-        if (!is_any_shape && !rlx_shape_equal(&type_of(self, input)->shape, whole)) continue;
-        *(twin(self, input) != RLX_NONE ? &in : &out) += bytes_of(self, input);
+        if (!is_any_shape && !rlx_shape_equal(&rlx_blocker_type(self, input)->shape, whole))
+            continue;
+        *(rlx_blocker_twin(self, input) != RLX_NONE ? &in : &out) += bytes_of(self, input);
     }
     return in > out;
 }
 
-static rlx_status blocked_inputs(blocker *self, rlx_node_id id, rlx_value_id **out_inputs) {
+static rlx_status blocked_inputs(rlx_blocker *self, rlx_node_id id, rlx_value_id **out_inputs) {
     uint32_t count = self->graph->nodes.items[id].input_count;
     return rlx_scratch_array(self->context->scratch, count, sizeof **out_inputs,
                              (void **)out_inputs);
 }
 
-static rlx_status visit_concat(blocker *self, rlx_node_id id) {
+static rlx_status visit_concat(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_axis_attrs attrs = *(const rlx_axis_attrs *)node->attrs;
     rlx_value_id *inputs = NULL;
     uint32_t count = node->input_count;
-    if (!is_image(self, node->outputs[0])) return RLX_OK;
-    if (attrs.axis < 0) attrs.axis += type_of(self, node->outputs[0])->shape.rank;
+    if (!rlx_blocker_is_image(self, node->outputs[0])) return RLX_OK;
+    if (attrs.axis < 0) attrs.axis += rlx_blocker_type(self, node->outputs[0])->shape.rank;
     if (attrs.axis != 1 || !has_most_in_blocks(self, node, true)) return RLX_OK;
     for (uint32_t i = 0; i < count; i++) {
-        if (!is_image(self, node->inputs[i]) || !has_whole_blocks(self, node->inputs[i])) {
+        if (!rlx_blocker_is_image(self, node->inputs[i]) ||
+            !rlx_blocker_has_whole(self, node->inputs[i])) {
             return RLX_OK;
         }
     }
     RLX_TRY(blocked_inputs(self, id, &inputs));
     for (uint32_t i = 0; i < count; i++)
-        RLX_TRY(to_blocks(self, self->graph->nodes.items[id].inputs[i], &inputs[i]));
-    return put_like(self, id, &attrs, inputs, count);
+        RLX_TRY(rlx_blocker_convert(self, self->graph->nodes.items[id].inputs[i], &inputs[i]));
+    return rlx_blocker_put_like(self, id, &attrs, inputs, count);
 }
 
 /* How an operand that is broadcast looks beside values in blocks: channels, if it has them, become
  * blocks and lanes, which is the same order where nothing lies behind them. */
-static bool broadcast_dims(const blocker *self, rlx_value_id input, const rlx_shape *whole,
+static bool broadcast_dims(const rlx_blocker *self, rlx_value_id input, const rlx_shape *whole,
                            int64_t *dims) {
-    const rlx_shape *shape = &type_of(self, input)->shape;
+    const rlx_shape *shape = &rlx_blocker_type(self, input)->shape;
     uint32_t missing = whole->rank - shape->rank;
     bool is_inner = false; /* an axis behind the channels is more than 1 wide */
-    if (shape->rank > whole->rank || !is_exact(type_of(self, input))) return false;
+    if (shape->rank > whole->rank || !rlx_blocker_is_exact(rlx_blocker_type(self, input)))
+        return false;
     for (uint32_t i = 0; i < whole->rank; i++) {
         dims[i] = i < missing ? 1 : shape->dims[i - missing];
         if (dims[i] != 1 && dims[i] != whole->dims[i]) return false;
@@ -393,59 +250,60 @@ static bool broadcast_dims(const blocker *self, rlx_value_id input, const rlx_sh
     return !is_inner;
 }
 
-static bool is_elementwise_for_blocks(const blocker *self, const rlx_node *node) {
-    const rlx_shape *whole = &type_of(self, node->outputs[0])->shape;
+static bool is_elementwise_for_blocks(const rlx_blocker *self, const rlx_node *node) {
+    const rlx_shape *whole = &rlx_blocker_type(self, node->outputs[0])->shape;
     int64_t dims[RLX_MAX_RANK + 1];
-    if (node->output_count != 1 || !is_image(self, node->outputs[0])) return false;
-    if (!has_whole_blocks(self, node->outputs[0]) || !has_most_in_blocks(self, node, false)) {
+    if (node->output_count != 1 || !rlx_blocker_is_image(self, node->outputs[0])) return false;
+    if (!rlx_blocker_has_whole(self, node->outputs[0]) || !has_most_in_blocks(self, node, false)) {
         return false;
     }
     for (uint32_t i = 0; i < node->input_count; i++) {
         rlx_value_id input = node->inputs[i];
         if (input == RLX_NONE) continue;
-        if (!is_pixel(type_of(self, input)->dtype)) return false;
-        if (rlx_shape_equal(&type_of(self, input)->shape, whole)) continue;
+        if (!rlx_blocker_is_pixel(rlx_blocker_type(self, input)->dtype)) return false;
+        if (rlx_shape_equal(&rlx_blocker_type(self, input)->shape, whole)) continue;
         if (!broadcast_dims(self, input, whole, dims)) return false;
     }
     return true;
 }
 
-static rlx_status visit_elementwise(blocker *self, rlx_node_id id) {
+static rlx_status visit_elementwise(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_value_id *inputs = NULL;
     uint32_t count = node->input_count;
     int64_t dims[RLX_MAX_RANK + 1];
     if (!is_elementwise_for_blocks(self, node)) return RLX_OK;
-    const rlx_shape whole = type_of(self, node->outputs[0])->shape;
+    const rlx_shape whole = rlx_blocker_type(self, node->outputs[0])->shape;
     RLX_TRY(blocked_inputs(self, id, &inputs));
     for (uint32_t i = 0; i < count; i++) {
         rlx_value_id input = self->graph->nodes.items[id].inputs[i];
         inputs[i] = input;
-        if (input == RLX_NONE || type_of(self, input)->shape.rank == 0) continue;
-        if (rlx_shape_equal(&type_of(self, input)->shape, &whole)) {
-            RLX_TRY(to_blocks(self, input, &inputs[i]));
+        if (input == RLX_NONE || rlx_blocker_type(self, input)->shape.rank == 0) continue;
+        if (rlx_shape_equal(&rlx_blocker_type(self, input)->shape, &whole)) {
+            RLX_TRY(rlx_blocker_convert(self, input, &inputs[i]));
         } else if (broadcast_dims(self, input, &whole, dims)) {
-            RLX_TRY(put_reshape(self, input, dims, whole.rank + 1, &inputs[i]));
+            RLX_TRY(rlx_blocker_reshape(self, input, dims, whole.rank + 1, &inputs[i]));
         }
     }
-    return put_like(self, id, self->graph->nodes.items[id].attrs, inputs, count);
+    return rlx_blocker_put_like(self, id, self->graph->nodes.items[id].attrs, inputs, count);
 }
 
 /* moves along spatial axes */
 
 /* Whole blocks that a conv wants at the end; a value that leaves them is better moved plain. */
-static bool is_moved_in_blocks(const blocker *self, rlx_value_id x, rlx_value_id y) {
-    return twin(self, x) != RLX_NONE && self->is_wanted[y] && is_image(self, y) &&
-           has_whole_blocks(self, x) && has_whole_blocks(self, y);
+static bool is_moved_in_blocks(const rlx_blocker *self, rlx_value_id x, rlx_value_id y) {
+    return rlx_blocker_twin(self, x) != RLX_NONE && self->is_wanted[y] &&
+           rlx_blocker_is_image(self, y) && rlx_blocker_has_whole(self, x) &&
+           rlx_blocker_has_whole(self, y);
 }
 
 /* A slice of channels is one of blocks where it begins and ends with one. */
-static rlx_status visit_slice(blocker *self, rlx_node_id id) {
+static rlx_status visit_slice(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_slice_attrs attrs = *(const rlx_slice_attrs *)node->attrs;
-    rlx_value_id x = twin(self, node->inputs[0]);
+    rlx_value_id x = rlx_blocker_twin(self, node->inputs[0]);
     if (!is_moved_in_blocks(self, node->inputs[0], node->outputs[0])) return RLX_OK;
-    const rlx_shape *shape = &type_of(self, node->inputs[0])->shape;
+    const rlx_shape *shape = &rlx_blocker_type(self, node->inputs[0])->shape;
     for (uint32_t i = 0; i < attrs.starts.count; i++) {
         int64_t axis = attrs.axes.count == 0 ? i : attrs.axes.items[i];
         if (axis < 0) axis += shape->rank;
@@ -460,16 +318,16 @@ static rlx_status visit_slice(blocker *self, rlx_node_id id) {
         attrs.starts.items[i] = start / self->block;
         attrs.ends.items[i] = end / self->block;
     }
-    return put_like(self, id, &attrs, &x, 1);
+    return rlx_blocker_put_like(self, id, &attrs, &x, 1);
 }
 
-static rlx_status visit_pad(blocker *self, rlx_node_id id) {
+static rlx_status visit_pad(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     rlx_pad_attrs attrs = *(const rlx_pad_attrs *)node->attrs;
     const rlx_pad_attrs plain = attrs;
-    rlx_value_id x = twin(self, node->inputs[0]);
+    rlx_value_id x = rlx_blocker_twin(self, node->inputs[0]);
     if (!is_moved_in_blocks(self, node->inputs[0], node->outputs[0])) return RLX_OK;
-    uint32_t rank = type_of(self, node->inputs[0])->shape.rank;
+    uint32_t rank = rlx_blocker_type(self, node->inputs[0])->shape.rank;
     if (plain.pads.count != 2 * rank || plain.pads.items[1] != 0 ||
         plain.pads.items[rank + 1] != 0) {
         return RLX_OK;
@@ -479,20 +337,20 @@ static rlx_status visit_pad(blocker *self, rlx_node_id id) {
         attrs.pads.items[i] = plain.pads.items[i];
         attrs.pads.items[rank + 1 + i] = plain.pads.items[rank + i];
     }
-    return put_like(self, id, &attrs, &x, 1);
+    return rlx_blocker_put_like(self, id, &attrs, &x, 1);
 }
 
 /* The node of this op that makes a value; NULL: another one does. */
-static const rlx_node *maker(const blocker *self, rlx_value_id value, rlx_op op) {
+static const rlx_node *maker(const rlx_blocker *self, rlx_value_id value, rlx_op op) {
     rlx_node_id producer = self->graph->values.items[value].producer;
     if (producer == RLX_NONE || self->graph->nodes.items[producer].op != op) return NULL;
     return &self->graph->nodes.items[producer];
 }
 
 /* A shape of [N][C][rest..] in blocks; false: it is another, or has too many axes. */
-static bool blocked_dims(const blocker *self, rlx_value_id value, const rlx_shape *image,
+static bool blocked_dims(const rlx_blocker *self, rlx_value_id value, const rlx_shape *image,
                          int64_t *dims) {
-    const rlx_shape *shape = &type_of(self, value)->shape;
+    const rlx_shape *shape = &rlx_blocker_type(self, value)->shape;
     if (shape->rank < 3 || shape->rank >= RLX_MAX_RANK || shape->dims[0] != image->dims[0] ||
         shape->dims[1] != image->dims[1]) {
         return false;
@@ -504,7 +362,7 @@ static bool blocked_dims(const blocker *self, rlx_value_id value, const rlx_shap
 }
 
 /* reshape(expand(reshape(x))): pixels that are repeated, as in a resize by whole factors. */
-static rlx_status visit_repeat(blocker *self, rlx_node_id id) {
+static rlx_status visit_repeat(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     int64_t with[RLX_MAX_RANK], wide[RLX_MAX_RANK], result[RLX_MAX_RANK];
     char name[96];
@@ -513,26 +371,27 @@ static rlx_status visit_repeat(blocker *self, rlx_node_id id) {
     if (first == NULL || !is_moved_in_blocks(self, first->inputs[0], node->outputs[0])) {
         return RLX_OK;
     }
-    const rlx_shape image = type_of(self, first->inputs[0])->shape;
-    uint32_t rank = type_of(self, expand->inputs[0])->shape.rank;
-    rlx_value_id x = twin(self, first->inputs[0]), y = node->outputs[0];
+    const rlx_shape image = rlx_blocker_type(self, first->inputs[0])->shape;
+    uint32_t rank = rlx_blocker_type(self, expand->inputs[0])->shape.rank;
+    rlx_value_id x = rlx_blocker_twin(self, first->inputs[0]), y = node->outputs[0];
     if (!blocked_dims(self, expand->inputs[0], &image, with) ||
         !blocked_dims(self, node->inputs[0], &image, wide) ||
         !blocked_dims(self, y, &image, result) ||
-        type_of(self, node->inputs[0])->shape.rank != rank) {
+        rlx_blocker_type(self, node->inputs[0])->shape.rank != rank) {
         return RLX_OK;
     }
     rlx_reshape_attrs attrs = {.shape = {.count = rank + 1}};
     memcpy(attrs.shape.items, wide, (rank + 1) * sizeof *wide);
-    RLX_TRY(put_reshape(self, x, with, rank + 1, &x));
-    RLX_TRY(put(self, RLX_OP_EXPAND, &attrs, &x, 1, NULL, &x));
-    attrs.shape.count = type_of(self, y)->shape.rank + 1;
+    RLX_TRY(rlx_blocker_reshape(self, x, with, rank + 1, &x));
+    RLX_TRY(rlx_blocker_put(self, RLX_OP_EXPAND, &attrs, &x, 1, NULL, &x));
+    attrs.shape.count = rlx_blocker_type(self, y)->shape.rank + 1;
     memcpy(attrs.shape.items, result, attrs.shape.count * sizeof *result);
-    RLX_TRY(put(self, RLX_OP_RESHAPE, &attrs, &x, 1, name_of(self, id, name, sizeof name), &x));
-    return replace(self, id, x);
+    RLX_TRY(rlx_blocker_put(self, RLX_OP_RESHAPE, &attrs, &x, 1,
+                            rlx_blocker_name(self, id, name, sizeof name), &x));
+    return rlx_blocker_replace(self, id, x);
 }
 
-static rlx_status visit(blocker *self, rlx_node_id id) {
+static rlx_status visit(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     if (is_conv(node->op)) return visit_conv(self, id);
     if (node->op == RLX_OP_MAX_POOL || node->op == RLX_OP_AVERAGE_POOL) return visit_pool(self, id);
@@ -549,7 +408,7 @@ static rlx_status visit(blocker *self, rlx_node_id id) {
     return RLX_OK;
 }
 
-static rlx_status visit_body(blocker *self) {
+static rlx_status visit_body(rlx_blocker *self) {
     const rlx_graph *graph = self->graph;
     for (self->at = 0; self->at < graph->blocks.items[self->body].nodes.count; self->at++) {
         rlx_node_id id = graph->blocks.items[self->body].nodes.items[self->at];
@@ -568,7 +427,7 @@ static bool is_neutral(const rlx_node *node) {
 }
 
 /* From the last node of a body to the first. */
-static void mark_wanted(blocker *self, rlx_block_id body) {
+static void mark_wanted(rlx_blocker *self, rlx_block_id body) {
     const rlx_graph *graph = self->graph;
     for (uint32_t i = graph->blocks.items[body].nodes.count; i-- > 0;) {
         const rlx_node *node = &graph->nodes.items[graph->blocks.items[body].nodes.items[i]];
@@ -585,7 +444,7 @@ static void mark_wanted(blocker *self, rlx_block_id body) {
 
 rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
     rlx_graph *graph = context->graph;
-    blocker self = {.context = context, .graph = graph, .count = graph->values.count};
+    rlx_blocker self = {.context = context, .graph = graph, .count = graph->values.count};
     if (context->target == NULL || context->target->channel_block == 0) return RLX_OK;
     if (!rlx_pass_is_on(context->options, "pack_weights")) return RLX_OK; /* kernels want panels */
     self.block = context->target->channel_block;
