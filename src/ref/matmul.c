@@ -3,8 +3,8 @@
  * One item is one tile of the output. Operand tiles are copied to the stack in the accumulator's
  * type, which is where transposes, odd strides, 16-bit floats and weights in blocks are dealt with.
  */
+#include "ref/matmul.h"
 #include "ir/layout.h"
-#include "ref/kernel.h"
 #include "ref/tile.h"
 
 #include <string.h>
@@ -77,16 +77,14 @@ static accumulator accumulator_of(const rlx_tensor *a, const rlx_tensor *out) {
     return rlx_dtype_block_bytes(out->dtype) == 8 ? IN_U64 : IN_U32;
 }
 
-/* The strides of one operand's batch axes, broadcast to the output's. */
-static void batch_strides(const rlx_tensor *tensor, uint32_t batch_rank, int64_t *strides) {
+void rlx_ref_batch_strides(const rlx_tensor *tensor, uint32_t batch_rank, int64_t *strides) {
     rlx_tensor batch = *tensor;
     batch.rank = tensor->rank > 2 ? tensor->rank - 2 : 0;
     rlx_ref_broadcast_strides(&batch, batch_rank, strides);
 }
 
-/* Splits the strides of something broadcast to the output into batch, row and column. */
-static void output_strides(const rlx_tensor *tensor, const rlx_tensor *out, bool has_m, bool has_n,
-                           int64_t *batch, int64_t *m, int64_t *n) {
+void rlx_ref_output_strides(const rlx_tensor *tensor, const rlx_tensor *out, bool has_m, bool has_n,
+                            int64_t *batch, int64_t *m, int64_t *n) {
     int64_t strides[RLX_MAX_RANK];
     uint32_t rank = out->rank;
     rlx_ref_broadcast_strides(tensor, rank, strides);
@@ -141,14 +139,14 @@ static matmul make_matmul(const rlx_kernel_args *args) {
     set_operands(&mm, attrs);
     mm.batch_rank = mm.out->rank - has_m - has_n;
     memcpy(mm.batch_dims, mm.out->dims, sizeof mm.batch_dims);
-    batch_strides(mm.a, mm.batch_rank, mm.a_batch);
-    batch_strides(mm.b, mm.batch_rank, mm.b_batch);
+    rlx_ref_batch_strides(mm.a, mm.batch_rank, mm.a_batch);
+    rlx_ref_batch_strides(mm.b, mm.batch_rank, mm.b_batch);
     mm.is_b_transposed = attrs->transpose_b;
     if (mm.b->layout != RLX_LAYOUT_PLAIN) set_packed_b(&mm);
-    output_strides(mm.out, mm.out, has_m, has_n, mm.out_batch, &mm.out_m, &mm.out_n);
-    output_strides(mm.bias, mm.out, has_m, has_n, mm.bias_batch, &mm.bias_m, &mm.bias_n);
-    output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
-                   &mm.residual_n);
+    rlx_ref_output_strides(mm.out, mm.out, has_m, has_n, mm.out_batch, &mm.out_m, &mm.out_n);
+    rlx_ref_output_strides(mm.bias, mm.out, has_m, has_n, mm.bias_batch, &mm.bias_m, &mm.bias_n);
+    rlx_ref_output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
+                           &mm.residual_n);
     mm.depth = in_blocks ? RLX_TILE_DEPTH_BLOCK : RLX_TILE_DEPTH;
     mm.tile_rows = in_blocks || mm.accumulator == IN_F64 || mm.accumulator == IN_U64
                        ? RLX_TILE_ROWS_WIDE

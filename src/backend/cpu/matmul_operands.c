@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the arguments of a matmul step to what its kernels walk over: see matmul_operands.h. */
 #include "backend/cpu/matmul_operands.h"
+#include "ref/matmul.h"
 
 #include <string.h>
-
-/* Splits the strides of something broadcast to the output into batch, row and column. */
-static void output_strides(const rlx_tensor *tensor, const rlx_tensor *out, bool has_m, bool has_n,
-                           int64_t *batch, int64_t *m, int64_t *n) {
-    int64_t strides[RLX_MAX_RANK];
-    uint32_t rank = out->rank;
-    rlx_ref_broadcast_strides(tensor, rank, strides);
-    *n = has_n ? strides[--rank] : 0;
-    *m = has_m ? strides[--rank] : 0;
-    memcpy(batch, strides, rank * sizeof *batch);
-}
-
-static void batch_strides(const rlx_tensor *tensor, uint32_t batch_rank, int64_t *strides) {
-    rlx_tensor batch = *tensor;
-    batch.rank = tensor->rank > 2 ? tensor->rank - 2 : 0;
-    rlx_ref_broadcast_strides(&batch, batch_rank, strides);
-}
 
 /* A packed b has its batches one after the other; `matrix` elements each. */
 static void packed_batches(matmul *mm, int64_t matrix) {
@@ -107,12 +91,12 @@ matmul rlx_cpu_matmul_make(const rlx_kernel_args *args, int64_t columns) {
     find_operands(&mm, attrs);
     mm.batch_rank = mm.out->rank - has_m - has_n;
     memcpy(mm.batch_dims, mm.out->dims, sizeof mm.batch_dims);
-    batch_strides(mm.a, mm.batch_rank, mm.a_batch);
-    batch_strides(mm.b, mm.batch_rank, mm.b_batch);
-    output_strides(mm.out, mm.out, has_m, has_n, mm.out_batch, &mm.out_m, &mm.out_n);
-    output_strides(mm.bias, mm.out, has_m, has_n, mm.bias_batch, &mm.bias_m, &mm.bias_n);
-    output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
-                   &mm.residual_n);
+    rlx_ref_batch_strides(mm.a, mm.batch_rank, mm.a_batch);
+    rlx_ref_batch_strides(mm.b, mm.batch_rank, mm.b_batch);
+    rlx_ref_output_strides(mm.out, mm.out, has_m, has_n, mm.out_batch, &mm.out_m, &mm.out_n);
+    rlx_ref_output_strides(mm.bias, mm.out, has_m, has_n, mm.bias_batch, &mm.bias_m, &mm.bias_n);
+    rlx_ref_output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
+                           &mm.residual_n);
     if (mm.b->layout != RLX_LAYOUT_PLAIN) {
         int64_t group = group_of(mm.b->layout), depth = rlx_ref_divide_up(mm.k, group) * group;
         packed_batches(&mm, depth * rlx_ref_divide_up(mm.n, columns) * columns);
