@@ -14,24 +14,25 @@ void ox_fail(ox *o, rlx_status status) {
     if (o->status == RLX_OK) o->status = status;
 }
 
-void ox_unsupported(ox *o, const char *format, ...) {
+static void fail_with(ox *o, rlx_status status, const char *format, va_list list) {
     char text[256];
-    va_list list;
     if (!ox_ok(o)) return;
-    va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
+    ox_fail(o, RLX_FAIL(status, "%s", text));
+}
+
+void ox_unsupported(ox *o, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    fail_with(o, RLX_UNSUPPORTED, format, list);
     va_end(list);
-    ox_fail(o, RLX_FAIL(RLX_UNSUPPORTED, "%s", text));
 }
 
 void ox_invalid(ox *o, const char *format, ...) {
-    char text[256];
     va_list list;
-    if (!ox_ok(o)) return;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    fail_with(o, RLX_INVALID_GRAPH, format, list);
     va_end(list);
-    ox_fail(o, RLX_FAIL(RLX_INVALID_GRAPH, "%s", text));
 }
 
 void *ox_memory(ox *o, uint64_t count, uint64_t item_bytes) {
