@@ -8,11 +8,22 @@
  * 8-bit multiply-add of AVX2 would saturate. The depth is done in parts whose weights stay in the
  * first cache; sums wait in the workspace and become bytes when they are complete. */
 #include "backend/cpu/vec/conv_int8.h"
+#include "base/cpu.h"
 
 enum {
     PART_BYTES = 16 * 1024, /* of the weights of a panel in one part of the depth */
-    POSITIONS = 120         /* of an item, about */
+    POSITIONS = 120,        /* of an item, about */
+/* The level `wide` has the instruction in plain C, for the tests. */
+#if defined(__AVX512F__)
+    NEEDS = RLX_CPU_VNNI
+#else
+    NEEDS = 0
+#endif
 };
+
+typedef struct int8_depth int8_depth;
+typedef struct int8_tile int8_tile;
+typedef void (*tile_fn)(const int8_depth *depth, const int8_tile *tile);
 
 /* What a step does, from dims alone. */
 typedef struct int8_work {
@@ -22,6 +33,8 @@ typedef struct int8_work {
     bool is_first;               /* few channels: depth is taps, then channels */
     int64_t taps, width;         /* 16-bit values per staged position: BLOCK, or all channels */
     int64_t blocks, part_blocks; /* of the depth */
+    const tile_fn *tiles;
+    int64_t tile_positions; /* of the highest of them */
 } int8_work;
 
 static int8_work work_of(const rlx_kernel_args *args) {
@@ -95,9 +108,9 @@ static void stage(const int8_work *work, const conv_place *at, int16_t *to) {
 }
 
 /* A part of the depth: blocks, rows of taps, taps, and in each a run of pairs side by side. */
-typedef struct int8_depth {
+struct int8_depth {
     int64_t blocks, block_stride, rows, row_stride, taps, tap_stride, run; /* in pairs */
-} int8_depth;
+};
 
 static int8_depth depth_of(const int8_work *work) {
     const conv_view *view = &work->conv.view;
@@ -112,21 +125,34 @@ static int8_depth depth_of(const int8_work *work) {
 }
 
 /* Sums are variables, as in conv_tile.h. Pixel p has the sums a, b, c and d. */
-typedef struct int8_tile {
+struct int8_tile {
     const int32_t *x[PIXELS]; /* first pair of each position */
     const int32_t *w;
     int32_t *sums; /* [positions][PANEL] */
     bool is_first; /* nothing is in them */
-} int8_tile;
+};
+
+/* *sum += the products of every pair. With VNNI it is one instruction, spelled out for the reason
+ * that vf_add_product has. */
+VEC_INLINE void add_products(vi *sum, vi a, vi b, bool is_vnni) {
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+    if (is_vnni) {
+        __asm__("vpdpwssd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
+        return;
+    }
+#endif
+    (void)is_vnni;
+    *sum += vi_pair_products(a, b);
+}
 
 /* clang-format off */
 #define STEP_PIXEL(p)                                       \
     if (P > p) {                                            \
         vi one = vi_set(x##p[i]);                           \
-        a##p += vi_pair_products(one, wide0);               \
-        b##p += vi_pair_products(one, wide1);               \
-        if (PANEL_VECTORS > 2) c##p += vi_pair_products(one, wide2); \
-        if (PANEL_VECTORS > 2) d##p += vi_pair_products(one, wide3); \
+        add_products(&a##p, one, wide0, is_vnni);           \
+        add_products(&b##p, one, wide1, is_vnni);           \
+        if (PANEL_VECTORS > 2) add_products(&c##p, one, wide2, is_vnni); \
+        if (PANEL_VECTORS > 2) add_products(&d##p, one, wide3, is_vnni); \
     }
 #define LOAD_PIXEL(p)                                       \
     if (P > p && !tile->is_first) {                         \
@@ -152,7 +178,8 @@ typedef struct int8_tile {
 #define MOVE_PIXEL(p) \
     if (P > p) x##p += step;
 
-VEC_INLINE void run_tile(const int8_depth *depth, const int8_tile *tile, const int P) {
+VEC_INLINE void run_tile(const int8_depth *depth, const int8_tile *tile, const int P,
+                         const bool is_vnni) {
     const int32_t *w = tile->w;
     int64_t runs = depth->blocks * depth->rows * depth->taps, tap = 0, row = 0;
     int64_t row_step = depth->row_stride - depth->taps * depth->tap_stride;
@@ -176,22 +203,26 @@ VEC_INLINE void run_tile(const int8_depth *depth, const int8_tile *tile, const i
     EACH_PIXEL(STORE_PIXEL)
 }
 
-typedef void (*tile_fn)(const int8_depth *depth, const int8_tile *tile);
 /* clang-format off */
 #define EACH_COUNT(M) M(1) M(2) M(3) M(4) M(5) M(6)
-#if RLX_VEC_BYTES == 64
-#define EACH_WIDE_COUNT(M) M(7) M(8) M(9) M(10) M(11) M(12)
-#else
-#define EACH_WIDE_COUNT(M)
-#endif
 #define DEFINE(count)                                                          \
     static void tile_##count(const int8_depth *depth, const int8_tile *tile) { \
-        run_tile(depth, tile, count);                                          \
+        run_tile(depth, tile, count, false);                                   \
     }
 EACH_COUNT(DEFINE)
-EACH_WIDE_COUNT(DEFINE)
 #define NAME(count) tile_##count,
-static const tile_fn tiles[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
+static const tile_fn tiles[] = {EACH_COUNT(NAME)};
+/* Tiles are higher where there are registers for more, and multiply-adds that wait for loads. */
+#if RLX_VEC_BYTES == 64
+#define EACH_VNNI_COUNT(M) EACH_COUNT(M) M(7) M(8) M(9) M(10) M(11) M(12)
+#define DEFINE_VNNI(count)                                                     \
+    static void vnni_##count(const int8_depth *depth, const int8_tile *tile) { \
+        run_tile(depth, tile, count, true);                                    \
+    }
+EACH_VNNI_COUNT(DEFINE_VNNI)
+#define NAME_VNNI(count) vnni_##count,
+static const tile_fn vnni_tiles[] = {EACH_VNNI_COUNT(NAME_VNNI)};
+#endif
 /* clang-format on */
 
 /* One panel, one part of the depth, all positions. */
@@ -199,7 +230,7 @@ static void run_part(const int8_work *work, const conv_place *at, const int8_dep
                      const int32_t *x, const int16_t *w, bool is_first, int32_t *sums) {
     const conv_view *view = &work->conv.view;
     int64_t pairs = work->width / 2, positions = at->rows * at->columns;
-    int64_t count = conv_divide_up(positions, PIXELS), row = 0, column = 0;
+    int64_t count = conv_divide_up(positions, work->tile_positions), row = 0, column = 0;
     int8_tile tile = {.w = (const int32_t *)(const void *)w, .is_first = is_first};
     for (int64_t t = 0, p = 0; t < count; t++) {
         int64_t size = conv_divide_up(positions - p, count - t);
@@ -210,7 +241,7 @@ static void run_part(const int8_work *work, const conv_place *at, const int8_dep
             if (++column == at->columns) column = 0, row++;
         }
         tile.sums = sums + p * PANEL;
-        tiles[size - 1](depth, &tile);
+        work->tiles[size - 1](depth, &tile);
         p += size;
     }
 }
@@ -241,8 +272,11 @@ static int64_t sums_room(const int8_work *work) {
     return work->cut.rows * work->cut.columns * PANEL;
 }
 
-static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+static void run_with(const rlx_kernel_args *args, int64_t begin, int64_t end, const tile_fn *with,
+                     int64_t tile_positions) {
     int8_work work = work_of(args);
+    work.tiles = with;
+    work.tile_positions = tile_positions;
     int8_depth depth = depth_of(&work);
     int32_t *sums = args->workspace, *x = sums + sums_room(&work);
     int64_t block_weights = work.taps * work.width * PANEL;
@@ -260,6 +294,10 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
             finish_panel(&work, &at, panel, sums);
         }
     }
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    run_with(args, begin, end, tiles, sizeof tiles / sizeof *tiles);
 }
 
 static int64_t items(const rlx_kernel_args *args) {
@@ -293,7 +331,19 @@ static bool takes(const rlx_target_query *query) {
     return groups == 1 || (w->dims[1] % BLOCK == 0 && w->dims[0] / groups % PANEL == 0);
 }
 
+#if RLX_VEC_BYTES == 64
+static void run_vnni(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    run_with(args, begin, end, vnni_tiles, sizeof vnni_tiles / sizeof *vnni_tiles);
+}
+#endif
+
 const rlx_cpu_override VEC_SYMBOL(conv_int8)[] = {
+#if RLX_VEC_BYTES == 64
+    {RLX_OP_CONV_QUANTISED,
+     NEEDS,
+     takes,
+     {VEC_NAME("conv_int8_vnni"), run_vnni, items, item_cost, workspace_bytes}},
+#endif
     {RLX_OP_CONV_QUANTISED,
      0,
      takes,
