@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes around the tiles of attention.c: 96 rows, 96 keys, panels of one and two vectors, and few
+/* Sizes around the tiles of attention.c: 96 rows, 96 keys, panels of one to three vectors, and few
  * rows with so many keys that parts of them are items. */
 #include "kernels/families.h"
 
@@ -66,6 +66,7 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     if (index % 60 == 8) { /* few rows, and nothing to take a product of */
         depth = 0, width = 16, group = 5, queries = 1;
     }
+    if (index % 5 == 4) depth = 16 * kernel_pick(index, 22, 1, 4); /* whole vectors */
     if (index % 10 == 9) {
         queries = kernel_pick(index, 19, 1, 2);
         keys = kernel_pick(index, 20, 4, 20) * 96 + kernel_pick(index, 21, -1, 1);

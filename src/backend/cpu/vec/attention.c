@@ -18,6 +18,11 @@
  * row to the next that are many. */
 enum { PART_ITEMS = 64, PART_TILES = 2, LINE_FLOATS = LINE / (int)sizeof(float), APART = 512 };
 
+/* A count of floats in whole vectors. */
+static int64_t whole_vectors(int64_t count) {
+    return rlx_ref_divide_up(count, VF) * VF;
+}
+
 VEC_OUTLINE void write_rows(const block *self) {
     const rlx_tensor *y = self->at->y;
     int64_t width = self->tiles->padded_width;
@@ -51,7 +56,7 @@ VEC_OUTLINE void take_rows(block *self, int64_t index) {
 static void do_block(block *self, int64_t first, int64_t end) {
     if (self->seen_first > first) first = self->seen_first / TILE_KEYS * TILE_KEYS;
     end = rlx_ref_least(self->seen_end, end);
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
+    for (int64_t r = 0; r < whole_vectors(self->tiles->rows); r++) {
         self->most[r] = -INFINITY;
         self->total[r] = 0;
     }
@@ -80,20 +85,25 @@ static bool is_apart(const rlx_tensor *tensor) {
 }
 
 VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
-    tiling tiles = {.panel = at->row_count <= VF ? VF : 2 * VF};
+    tiling tiles = {.panel = at->row_count <= VF ? VF : PANEL_VECTORS * VF, .chunk = 1};
     int64_t rows = rlx_ref_least(at->row_count, BLOCK_ROWS);
     value_kind key_kind, kind;
     bool k_lies = find_kind(at->k, &key_kind), v_lies = find_kind(at->v, &kind);
     if (at->row_count == 1 && k_lies && v_lies && key_kind == kind) tiles.panel = 1;
-    tiles.rows = rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
     tiles.padded_width =
         at->width > INT64_MAX - VF ? at->width : rlx_ref_divide_up(at->width, VF) * VF;
-    tiles.is_short = at->row_count <= tiles.panel;
+    tiles.is_short = at->row_count <= 2 * VF;
     tiles.k_in_place = k_lies && key_kind == VALUES_F32 && (tiles.is_short || !is_apart(at->k));
     tiles.v_in_place =
         v_lies && kind == VALUES_F32 && at->width % VF == 0 && (tiles.is_short || !is_apart(at->v));
-    tiles.is_along =
-        tiles.is_short && tiles.panel > 1 && k_lies && at->depth > 0 && at->depth % VF == 0;
+    tiles.is_along = (IS_WIDE ? at->row_count <= VF : tiles.is_short) && tiles.panel > 1 &&
+                     k_lies && at->depth > 0 && at->depth % VF == 0;
+    if (IS_WIDE && tiles.is_along) {
+        tiles.panel = at->row_count <= 4 ? 4 : at->row_count <= 8 ? 8 : VF;
+        tiles.chunk = FEW_CHUNK;
+    }
+    tiles.rows = IS_WIDE && tiles.panel > VF ? whole_vectors(rows)
+                                             : rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
     if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
     return tiles;
 }
@@ -101,11 +111,13 @@ VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
 /* Floats of a worker's own room: see place_own. */
 static bool own_floats(const rlx_attention *at, const tiling *tiles, uint64_t *out_count) {
     uint64_t rows = (uint64_t)tiles->rows, per_depth = rows, per_width = rows, a, b;
-    if (!tiles->k_in_place) per_depth += TILE_KEYS;
+    uint64_t lanes = (uint64_t)whole_vectors(tiles->panel);
+    if (!tiles->k_in_place || (IS_WIDE && tiles->is_along)) per_depth += TILE_KEYS;
     if (!tiles->v_in_place) per_width += TILE_KEYS;
     return rlx_mul_u64((uint64_t)at->depth, per_depth, &a) &&
            rlx_mul_u64((uint64_t)tiles->padded_width, per_width, &b) && rlx_add_u64(a, b, &a) &&
-           rlx_add_u64(a, 2 * rows + (uint64_t)tiles->panel * (TILE_KEYS + 1), out_count);
+           rlx_add_u64(a, 2 * (uint64_t)whole_vectors(tiles->rows) + lanes * (TILE_KEYS + 1),
+                       out_count);
 }
 
 /* How blocks and their keys become items. */
@@ -121,7 +133,7 @@ typedef struct cutting {
 } cutting;
 
 static bool measure(const rlx_attention *at, const tiling *tiles, cutting *self) {
-    uint64_t rows = (uint64_t)rlx_ref_divide_up(tiles->rows, VF) * VF, count;
+    uint64_t rows = (uint64_t)whole_vectors(tiles->rows), count;
     self->bytes = UINT64_MAX;
     self->shared = 0;
     if (!own_floats(at, tiles, &count)) return false;
@@ -145,7 +157,7 @@ VEC_OUTLINE cutting cut(const rlx_attention *at, const tiling *tiles, uint64_t r
     int64_t count = rlx_ref_divide_up(at->keys, TILE_KEYS), part = count;
     cutting self = {.blocks = rlx_ref_divide_up(at->row_count, BLOCK_ROWS), .parts = 1};
     self.units = at->k->dims[0] * at->k->dims[1] * self.blocks;
-    if (self.units > 0 && self.units <= PART_ITEMS / 2 && at->row_count <= tiles->panel) {
+    if (self.units > 0 && self.units <= PART_ITEMS / 2 && tiles->is_short) {
         int64_t parts = rlx_ref_least(count / PART_TILES, PART_ITEMS / self.units);
         if (parts > 1) part = rlx_ref_divide_up(count, parts);
         if (parts > 1) self.parts = rlx_ref_divide_up(count, part);
@@ -162,17 +174,17 @@ static void place_own(block *self, const cutting *cuts, float *room) {
     const tiling *tiles = self->tiles;
     room += cuts->shared;
     self->most = room;
-    self->total = self->most + tiles->rows;
-    self->factor = self->total + tiles->rows;
-    self->scores = self->factor + tiles->panel;
-    self->queries = self->scores + TILE_KEYS * tiles->panel;
+    self->total = self->most + whole_vectors(tiles->rows);
+    self->factor = self->total + whole_vectors(tiles->rows);
+    self->scores = self->factor + whole_vectors(tiles->panel);
+    self->queries = self->scores + TILE_KEYS * whole_vectors(tiles->panel);
     self->sums = self->queries + tiles->rows * self->at->depth;
     self->value_room = self->sums + tiles->rows * tiles->padded_width;
     self->key_room = self->value_room + (tiles->v_in_place ? 0 : TILE_KEYS * tiles->padded_width);
 }
 
 static void place_slot(block *self, float *slot) {
-    int64_t rows = rlx_ref_divide_up(self->tiles->rows, VF) * VF;
+    int64_t rows = whole_vectors(self->tiles->rows);
     self->most = slot;
     self->total = slot + rows;
     self->sums = slot + 2 * rows;
@@ -204,9 +216,9 @@ VEC_OUTLINE void join_parts(block *self, const cutting *cuts, float *slots) {
         vf top = vf_set(-INFINITY), total = {0};
         for (int64_t p = 0; p < cuts->parts; p++)
             top = vf_max(vf_load(self->most + p * slot + i), top);
-        vf base = vf_select(top == -INFINITY, vf_set(0), top);
+        vf base = weight_base(vf_select(top == -INFINITY, vf_set(0), top));
         for (int64_t p = 0; p < cuts->parts; p++) {
-            vf factor = exp_or_zero(vf_load(self->most + p * slot + i) - base);
+            vf factor = weight_change(weight_base(vf_load(self->most + p * slot + i)), base);
             vf_store(self->most + p * slot + i, factor);
             total = vf_fma(factor, vf_load(self->total + p * slot + i), total);
         }
@@ -241,6 +253,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     self.tiles = &tiles;
     self.at = &at;
     self.unit = -1;
+    self.panel = tiles.panel;
     place_own(&self, &cuts, args->workspace);
     for (int64_t item = begin; item < end; item++)
         do_item(&self, &cuts, args->common, item);

@@ -23,10 +23,16 @@ enum { BLOCK_ROWS = 96, TILE_KEYS = 96, EXP_GROUP = 4, LINE = 64 };
 /* How the rows of v lie. */
 typedef enum value_kind { VALUES_F32, VALUES_F16, VALUES_BF16 } value_kind;
 
+/* With 32 registers of 16 lanes sums of 8 keys x 3 vectors of rows fit, or of 6 rows x 4 vectors of
+ * values; this is called wide. Where rows are few FEW_KEYS go by together, by chunks of their
+ * depth: attention_few.h. */
+enum { IS_WIDE = VF >= 16, PANEL_VECTORS = IS_WIDE ? 3 : 2, FEW_KEYS = 12, FEW_CHUNK = 4 };
+
 /* How a call is cut: from dims and strides alone. */
 typedef struct tiling {
-    int64_t panel;               /* rows in the lanes: one vector or two; 1: a row alone */
-    int64_t rows;                /* of a block, whole panels */
+    int64_t panel;               /* rows in the lanes: one to three vectors; 1: a row alone */
+    int64_t chunk;               /* lanes of a row: 1 or FEW_CHUNK */
+    int64_t rows;                /* of a block, whole panels; wide: whole vectors */
     int64_t padded_width;        /* Dv in whole vectors */
     bool k_in_place, v_in_place; /* the rows can be used as they lie */
     bool is_short;               /* one panel: memory is the limit */
@@ -34,13 +40,14 @@ typedef struct tiling {
     value_kind kind;             /* other than f32: decoded where they are used */
 } tiling;
 
-/* out[mr][nr vectors] = mr rows of keys times q[depth][nr vectors]. mr and nr are constants of the
- * caller, so the sums live in registers. Three rows share a pointer: base + 0, 1, 2 strides are
- * addresses of one instruction, and the compiler is kept from finding more of them. */
-VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int64_t depth,
-                            float *out, const int mr, const int nr) {
-    const float *row[4];
-    vf sum[12][2];
+/* out[mr][nr vectors] = mr rows of keys times q[depth][nr vectors], rows of both `panel` apart. mr
+ * and nr are constants of the caller, so the sums live in registers. Three rows share a pointer:
+ * base + 0, 1, 2 strides are addresses of one instruction, and the compiler is kept from finding
+ * more of them. */
+VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int64_t panel,
+                            int64_t depth, float *out, const int mr, const int nr) {
+    const float *row[6];
+    vf sum[16][3];
     for (int i = 0; i < mr; i += 3) {
         row[i / 3] = k + i * stride;
         __asm__("" : "+r"(row[i / 3]));
@@ -48,8 +55,8 @@ VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int6
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
             sum[i][j] = vf_set(0);
-    for (int64_t d = 0; d < depth; d++, q += nr * VF) {
-        vf query[2];
+    for (int64_t d = 0; d < depth; d++, q += panel) {
+        vf query[3];
         for (int j = 0; j < nr; j++)
             query[j] = vf_load(q + j * VF);
         for (int i = 0; i < mr; i++) {
@@ -62,44 +69,45 @@ VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int6
     }
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
-            vf_store(out + (i * nr + j) * VF, sum[i][j]);
+            vf_store(out + i * panel + j * VF, sum[i][j]);
 }
 
-/* Keys that fill no block are done once more with some before them: a few sums alone wait for each
- * other. The score of a key is the same in every block. */
-VEC_OUTLINE void make_scores_1(const float *k, int64_t stride, const float *q, int64_t depth,
-                               int64_t count, float *out) {
+/* Keys that fill no block of mr are done once more with some before them: a few sums alone wait for
+ * each other. The score of a key is the same in every block. */
+VEC_INLINE void score_blocks(const float *k, int64_t stride, const float *q, int64_t panel,
+                             int64_t depth, int64_t count, float *out, const int mr, const int less,
+                             const int nr) {
     int64_t t = 0;
-    for (; t + 12 <= count; t += 12)
-        score_block(k + t * stride, stride, q, depth, out + t * VF, 12, 1);
-    for (; t < count && count >= 4; t += 4) {
-        if (t > count - 4) t = count - 4;
-        score_block(k + t * stride, stride, q, depth, out + t * VF, 4, 1);
+    for (; nr == 1 && !IS_WIDE ? t + mr <= count : t < count && count >= mr; t += mr) {
+        if (t > count - mr) t = count - mr;
+        score_block(k + t * stride, stride, q, panel, depth, out + t * panel, mr, nr);
+    }
+    for (; t < count && count >= less; t += less) {
+        if (t > count - less) t = count - less;
+        score_block(k + t * stride, stride, q, panel, depth, out + t * panel, less, nr);
     }
     for (; t < count; t++)
-        score_block(k + t * stride, stride, q, depth, out + t * VF, 1, 1);
+        score_block(k + t * stride, stride, q, panel, depth, out + t * panel, 1, nr);
 }
 
-VEC_OUTLINE void make_scores_2(const float *k, int64_t stride, const float *q, int64_t depth,
-                               int64_t count, float *out) {
-    int64_t t = 0;
-    for (; t < count && count >= 6; t += 6) {
-        if (t > count - 6) t = count - 6;
-        score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 6, 2);
+#define MAKE_SCORES(nr, mr, less)                                                                \
+    VEC_OUTLINE void make_scores_##nr(const float *k, int64_t stride, const float *q,            \
+                                      int64_t panel, int64_t depth, int64_t count, float *out) { \
+        score_blocks(k, stride, q, IS_WIDE ? panel : (nr)*VF, depth, count, out, mr, less, nr);  \
     }
-    for (; t + 3 <= count; t += 3)
-        score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 3, 2);
-    for (; t < count; t++)
-        score_block(k + t * stride, stride, q, depth, out + t * 2 * VF, 1, 2);
-}
+MAKE_SCORES(1, IS_WIDE ? 16 : 12, 4)
+MAKE_SCORES(2, IS_WIDE ? 8 : 6, IS_WIDE ? 4 : 3)
+MAKE_SCORES(3, 8, 4)
 
-/* out[count][panel] = keys[count][depth] times q[depth][panel]. */
-static void make_scores(const float *k, int64_t stride, const float *q, int64_t depth,
-                        int64_t count, int64_t panel, float *out) {
-    if (panel == VF) {
-        make_scores_1(k, stride, q, depth, count, out);
+/* out[count][nr vectors] = keys[count][depth] times q[depth][nr vectors]. */
+static void make_scores(const float *k, int64_t stride, const float *q, int64_t panel,
+                        int64_t depth, int64_t count, int64_t nr, float *out) {
+    if (nr == 1) {
+        make_scores_1(k, stride, q, panel, depth, count, out);
+    } else if (nr == 2 || !IS_WIDE) {
+        make_scores_2(k, stride, q, panel, depth, count, out);
     } else {
-        make_scores_2(k, stride, q, depth, count, out);
+        make_scores_3(k, stride, q, panel, depth, count, out);
     }
 }
 
@@ -191,20 +199,24 @@ VEC_INLINE void ask_row(ahead *next) {
 }
 
 /* sums[mr][nr vectors] += weights[count][panel] v[count][nr vectors], values decoded as they come.
- */
-VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, int64_t stride,
-                            int64_t count, float *sums, int64_t width, ahead *next, const int mr,
-                            const int nr, const value_kind kind) {
+ * Wide: the sums take their factor on the way. */
+VEC_INLINE void short_block(const float *weights, int64_t panel, const float *factor, const void *v,
+                            int64_t stride, int64_t count, float *sums, int64_t width, ahead *next,
+                            const int mr, const int nr, const value_kind kind) {
     const char *asked;
     int64_t step = next->step;
-    vf sum[4][3];
+    vf sum[8][4];
     begin_pass(next);
     asked = next->at;
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < nr; j++)
+    for (int i = 0; i < mr; i++) {
+        for (int j = 0; j < nr; j++) {
             sum[i][j] = vf_load(sums + i * width + j * VF);
-    for (int64_t t = 0, at = 0; t < count; t++, weights += panel, at += stride) {
-        vf value[3];
+            if (IS_WIDE) sum[i][j] *= factor[i];
+        }
+    }
+    int64_t t = 0, at = 0;
+    do { /* there is a key */
+        vf value[4];
         __builtin_prefetch(asked);
         asked += step;
         for (int j = 0; j < nr; j++)
@@ -214,38 +226,77 @@ VEC_INLINE void short_block(const float *weights, int64_t panel, const void *v, 
             for (int j = 0; j < nr; j++)
                 vf_add_product(&sum[i][j], weight, value[j]);
         }
-    }
+        weights += panel, at += stride;
+    } while (++t < count);
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
             vf_store(sums + i * width + j * VF, sum[i][j]);
     next->at = asked;
 }
 
-/* All rows of a panel, by fours, and nr vectors of columns. */
-VEC_INLINE void short_columns(const float *weights, int64_t panel, int64_t rows, const void *v,
-                              int64_t stride, int64_t count, float *sums, int64_t width,
-                              ahead *next, const int nr, const value_kind kind) {
-    int64_t r = 0;
-    for (; r + 4 <= rows; r += 4)
-        short_block(weights + r, panel, v, stride, count, sums + r * width, width, next, 4, nr,
-                    kind);
-    for (; r < rows; r++)
-        short_block(weights + r, panel, v, stride, count, sums + r * width, width, next, 1, nr,
-                    kind);
+/* The weights of a panel's rows. */
+typedef struct weighed {
+    const float *weights; /* [count][panel] */
+    const float *factor;  /* of the sums, a row each */
+    int64_t panel, rows, count;
+    bool is_same;                     /* all rows see `count` keys; else: */
+    int32_t seen[PANEL_VECTORS * VF]; /* how many each of them sees */
+} weighed;
+
+/* Keys for `mr` rows from r on; the first one in any case, its weight is 0 where it is not seen. */
+VEC_OUTLINE int64_t weighed_count(const weighed *by, int64_t r, int64_t mr) {
+    int32_t most = 1;
+    if (by->is_same) return by->count;
+    for (int64_t i = r; i < r + mr && i < by->rows; i++)
+        if (by->seen[i] > most) most = by->seen[i];
+    return most;
 }
 
-#define SHORT_VALUES(name, kind)                                                                  \
-    VEC_OUTLINE ahead name(const float *weights, int64_t panel, int64_t rows, const void *v,      \
-                           int64_t stride, int64_t count, float *sums, int64_t width, int64_t nr, \
-                           ahead next) {                                                          \
-        if (nr == 3) {                                                                            \
-            short_columns(weights, panel, rows, v, stride, count, sums, width, &next, 3, kind);   \
-        } else if (nr == 2) {                                                                     \
-            short_columns(weights, panel, rows, v, stride, count, sums, width, &next, 2, kind);   \
-        } else {                                                                                  \
-            short_columns(weights, panel, rows, v, stride, count, sums, width, &next, 1, kind);   \
-        }                                                                                         \
-        return next;                                                                              \
+/* How many rows go together where `left` are left: fours and eights, or with f32 sixes, since more
+ * columns fit beside them. Fills up with rows of the panel that do not exist. */
+VEC_INLINE int64_t wide_rows(int64_t left, const value_kind kind) {
+    if (kind != VALUES_F32) return left > 4 ? 8 : 4;
+    return left == 5 || left == 6 || left > 8 ? 6 : 4;
+}
+
+/* All rows of a panel and nr vectors of columns. */
+VEC_INLINE void short_columns(const weighed *by, const void *v, int64_t stride, float *sums,
+                              int64_t width, ahead *next, const int nr, const value_kind kind) {
+    const int more = kind == VALUES_F32 ? 6 : 8;
+    int64_t r = 0;
+    while (IS_WIDE && r < by->rows) {
+        if (wide_rows(by->rows - r, kind) == more) {
+            short_block(by->weights + r, by->panel, by->factor + r, v, stride,
+                        weighed_count(by, r, more), sums + r * width, width, next, more, nr, kind);
+            r += more;
+        } else {
+            short_block(by->weights + r, by->panel, by->factor + r, v, stride,
+                        weighed_count(by, r, 4), sums + r * width, width, next, 4, nr, kind);
+            r += 4;
+        }
+    }
+    if (IS_WIDE) return;
+    for (; r + 4 <= by->rows; r += 4)
+        short_block(by->weights + r, by->panel, by->factor + r, v, stride, by->count,
+                    sums + r * width, width, next, 4, nr, kind);
+    for (; r < by->rows; r++)
+        short_block(by->weights + r, by->panel, by->factor + r, v, stride, by->count,
+                    sums + r * width, width, next, 1, nr, kind);
+}
+
+#define SHORT_VALUES(name, kind)                                                          \
+    VEC_OUTLINE ahead name(const weighed *by, const void *v, int64_t stride, float *sums, \
+                           int64_t width, int64_t nr, ahead next) {                       \
+        if (IS_WIDE && nr == 4 && (kind) == VALUES_F32) {                                 \
+            short_columns(by, v, stride, sums, width, &next, 4, kind);                    \
+        } else if ((!IS_WIDE || (kind) == VALUES_F32) && nr == 3) {                       \
+            short_columns(by, v, stride, sums, width, &next, 3, kind);                    \
+        } else if (nr == 2) {                                                             \
+            short_columns(by, v, stride, sums, width, &next, 2, kind);                    \
+        } else {                                                                          \
+            short_columns(by, v, stride, sums, width, &next, 1, kind);                    \
+        }                                                                                 \
+        return next;                                                                      \
     }
 SHORT_VALUES(short_values_f32, VALUES_F32)
 SHORT_VALUES(short_values_f16, VALUES_F16)

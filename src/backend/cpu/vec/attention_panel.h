@@ -4,7 +4,7 @@
 #ifndef RLX_BACKEND_CPU_VEC_ATTENTION_PANEL_H
 #define RLX_BACKEND_CPU_VEC_ATTENTION_PANEL_H
 
-#include "backend/cpu/vec/attention.h"
+#include "backend/cpu/vec/attention_few.h"
 
 /* Where an item works. All in the worker's own workspace. */
 typedef struct block {
@@ -13,6 +13,7 @@ typedef struct block {
     int64_t unit; /* whose rows these are; their queries stay packed from part to part */
     rlx_query_row rows[BLOCK_ROWS];
     int64_t row_count;
+    int64_t panel;                /* rows of the panel at hand */
     int64_t seen_first, seen_end; /* keys that any row sees */
     int64_t batch, head;
     float *queries; /* [panels][depth][panel] */
@@ -48,22 +49,63 @@ VEC_OUTLINE void pack_along(block *self) {
     }
 }
 
+/* Rows in the lanes for the panel that begins with row r: wide levels have no more vectors than
+ * there are rows for. */
+static int64_t panel_at(const block *self, int64_t r) {
+    int64_t panel = self->tiles->panel;
+    if (!IS_WIDE || panel <= VF) return panel;
+    return rlx_ref_least(panel, rlx_ref_divide_up(self->row_count - r, VF) * VF);
+}
+
+/* pack_queries by whole vectors, where rows lie as f32: from row `first` on. */
+static void pack_turned(block *self, int64_t first, int64_t panel) {
+    static const float none[VF];
+    const rlx_attention *at = self->at;
+    for (int64_t r = 0; r < panel; r += VF) {
+        const float *from[VF];
+        for (int64_t d = 0; d < at->depth; d += VF) {
+            VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
+                bool is_row = first + r + i < self->row_count;
+                from[i] =
+                    is_row ? (const float *)at->q->data + self->rows[first + r + i].q + d : none;
+                __asm__ volatile(""); /* one by one */
+            }
+            turn_rows(from, (float)at->scale, self->queries + first * at->depth + d * panel + r,
+                      panel);
+        }
+    }
+}
+
 /* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
 VEC_OUTLINE void pack_queries(block *self) {
     const rlx_attention *at = self->at;
-    int64_t panel = self->tiles->panel;
+    int64_t most = self->tiles->panel, chunk = self->tiles->chunk;
     float part[TILE_KEYS];
-    if (self->tiles->is_along) {
+    if (!IS_WIDE && self->tiles->is_along) {
         pack_along(self);
         return;
     }
+    if (IS_WIDE && chunk == 1 && most >= VF && at->depth % VF == 0 &&
+        at->q->dtype == RLX_DTYPE_F32 && at->q->strides[3] == 1) {
+        for (int64_t r = 0; r < self->row_count; r += most)
+            pack_turned(self, r, panel_at(self, r));
+        return;
+    }
     for (int64_t r = 0; r < self->tiles->rows; r++) {
-        float *to = self->queries + r / panel * panel * at->depth + r % panel;
+        int64_t first = r / most * most, panel = panel_at(self, first), step = panel * chunk;
+        float *to = self->queries + first * at->depth + (r - first) * chunk;
+        if (r - first >= panel) break;
         for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
             int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
             memset(part, 0, sizeof part);
             if (r < self->row_count) {
                 vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
+            }
+            if (chunk == FEW_CHUNK) {
+                for (int64_t i = 0; i < count; i += FEW_CHUNK)
+                    for (int64_t j = 0; j < FEW_CHUNK; j++)
+                        to[(d + i) / FEW_CHUNK * step + j] = part[i + j] * (float)at->scale;
+                continue;
             }
             VEC_ROLLED for (int64_t i = 0; i < count; i++) {
                 to[(d + i) * panel] = part[i] * (float)at->scale;
@@ -117,8 +159,8 @@ static const float *tile_of(const rlx_tensor *tensor, bool in_place, int64_t bas
 VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
                           int64_t count) {
     const rlx_attention *at = self->at;
-    int64_t panel = self->tiles->panel, stride = at->mask_strides[3];
-    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel > 1;
+    int64_t panel = self->panel, stride = at->mask_strides[3];
+    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel >= VF;
     float part[TILE_KEYS];
     for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
         int64_t offset = self->rows[first_row + r].mask + first * stride;
@@ -138,16 +180,25 @@ VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_coun
 /* s -> cap tanh(s / cap), as 1 - 2 / (e^(2 s / cap) + 1). */
 VEC_OUTLINE void cap_scores(const block *self, int64_t count) {
     float cap = (float)self->at->softcap, twice = 2 / cap;
-    for (int64_t i = 0; i < count * self->tiles->panel; i += VF) {
+    for (int64_t i = 0; i < count * self->panel; i += VF) {
         vf e = vf_exp(vf_load(self->scores + i) * twice);
         vf_store(self->scores + i, cap - 2 * cap / (e + 1.0f));
     }
 }
 
-/* Keys that a row may not see get minus infinity. */
-VEC_OUTLINE void hide_keys(const block *self, int64_t first_row, int64_t first, int64_t count) {
-    int64_t panel = self->tiles->panel;
-    for (int64_t i = 0; i < panel; i += VF) {
+/* Keys that a row may not see get minus infinity. counts: the keys that any row of a vector of rows
+ * sees; scores beyond them are not looked at. */
+VEC_OUTLINE void hide_keys(const block *self, int64_t first_row, int64_t first, int64_t seen,
+                           const int64_t *counts) {
+    int64_t panel = self->panel;
+    for (int64_t r = 0; IS_WIDE && panel < VF && first_row + r < self->row_count; r++) {
+        const rlx_query_row *row = &self->rows[first_row + r];
+        for (int64_t t = 0; t < seen; t++)
+            if (first + t < row->first || first + t >= row->end)
+                self->scores[t * panel + r] = -INFINITY;
+    }
+    for (int64_t i = 0; i + VF <= panel; i += VF) {
+        int64_t count = counts[i / VF];
         union {
             vi v;
             int32_t lane[VF];
@@ -187,7 +238,14 @@ VEC_OUTLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base
     vf total = {0};
     exp_parts part[EXP_GROUP];
     int64_t t = 0;
-    if (count >= EXP_GROUP) {
+    for (; IS_WIDE && t + EXP_GROUP <= count; t += EXP_GROUP) {
+        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
+            vf weight = weight_of(vf_load(scores + (t + i) * panel), base);
+            vf_store(scores + (t + i) * panel, weight);
+            total += weight;
+        }
+    }
+    if (!IS_WIDE && count >= EXP_GROUP) {
         VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) part[i] =
             exp_begin(vf_load(scores + i * panel) - base, EXP_ZERO, 0);
         for (bool is_last = false; !is_last; t += EXP_GROUP) {
@@ -202,24 +260,34 @@ VEC_OUTLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base
         }
     }
     for (; t < count; t++) {
-        vf weight = exp_or_zero(vf_load(scores + t * panel) - base);
+        vf weight = weight_of(vf_load(scores + t * panel), base);
         vf_store(scores + t * panel, weight);
         total += weight;
     }
     return total;
 }
 
-/* Scores become weights; the sums so far move to the new maximum. */
-static bool weigh(const block *self, int64_t first_row, int64_t count) {
-    int64_t panel = self->tiles->panel;
+/* Scores become weights; the sums so far move to the new maximum. Where a panel is less than a
+ * vector, several keys lie in one. */
+static bool weigh(const block *self, int64_t first_row, int64_t seen, const int64_t *counts) {
+    int64_t panel = self->panel, step = panel < VF ? VF : panel;
     vi is_same = ~(vi){0};
     for (int64_t i = 0; i < panel; i += VF) {
         float *most_at = self->most + first_row + i, *total_at = self->total + first_row + i;
-        vf most = vf_load(most_at), top = highest(self->scores + i, panel, count, most);
-        vf base =
-            vf_select(top == -INFINITY, vf_set(0), top); /* nothing seen: no NaN of inf - inf */
-        vf factor = exp_or_zero(most - base);
-        vf total = exponentials(self->scores + i, panel, count, base);
+        int64_t count = counts[i / VF];
+        for (int64_t t = count; t < seen && panel >= VF; t++) /* rows beside them may see these */
+            vf_store(self->scores + t * panel + i, vf_set(0));
+        if (panel < VF) {
+            count = rlx_ref_divide_up(seen * panel, VF);
+            for (int64_t t = seen * panel; t < count * VF; t++)
+                self->scores[t] = -INFINITY;
+        }
+        vf most = vf_load(most_at);
+        vf top = few_highest(highest(self->scores + i, step, count, most), panel);
+        /* nothing seen: no NaN of inf - inf */
+        vf base = weight_base(vf_select(top == -INFINITY, vf_set(0), top));
+        vf factor = weight_change(weight_base(most), base);
+        vf total = few_sum(exponentials(self->scores + i, step, count, base), panel);
         is_same &= top == most;
         vf_store(most_at, top);
         vf_store(total_at, vf_load(total_at) * factor + total);
@@ -267,12 +335,13 @@ static tile make_tile(const block *self, int64_t first, int64_t count) {
  * block takes. */
 static void make_few_scores(const block *self, const tile *now, int64_t seen) {
     const rlx_attention *at = self->at;
-    int64_t panel = self->tiles->panel, stride;
-    for (int64_t t = 0; t < seen; t += 12) {
-        int64_t count = rlx_ref_least(12, seen - t);
+    int64_t panel = self->panel, step = IS_WIDE ? 16 : 12, stride;
+    for (int64_t t = 0; t < seen; t += step) {
+        int64_t count = rlx_ref_least(step, seen - t);
         const float *keys = tile_of(at->k, self->tiles->k_in_place, now->k_base, now->first + t,
                                     count, at->depth, self->key_room, &stride);
-        make_scores(keys, stride, self->queries, at->depth, count, panel, self->scores + t * panel);
+        make_scores(keys, stride, self->queries, panel, at->depth, count, panel / VF,
+                    self->scores + t * panel);
     }
 }
 
@@ -306,6 +375,27 @@ static void make_along_scores(const block *self, const tile *now, int64_t seen) 
                                                           self->scores, next);
 }
 
+/* The same on wide levels: FEW_KEYS at a time, as f32. Those that are fewer are done once more with
+ * some before them. */
+static void make_chunk_scores(const block *self, const tile *now, int64_t seen) {
+    const rlx_attention *at = self->at;
+    ahead next = rows_ahead(at->v, now->v_base, now->first, 0);
+    int64_t stride, row = next.step;
+    next.step = row * (self->panel > 8 ? 4 : FEW_KEYS) * FEW_CHUNK / at->depth;
+    for (int64_t t = 0; t < seen; t += FEW_KEYS) {
+        if (t > seen - FEW_KEYS && seen >= FEW_KEYS) t = seen - FEW_KEYS;
+        int64_t count = rlx_ref_least(FEW_KEYS, seen - t);
+        const float *keys =
+            tile_of(at->k, self->tiles->k_in_place && count == FEW_KEYS, now->k_base,
+                    now->first + t, count, at->depth, self->key_room, &stride);
+        if (count < FEW_KEYS)
+            memset(self->key_room + count * at->depth, 0,
+                   (size_t)((FEW_KEYS - count) * at->depth) * sizeof(float));
+        next = few_scores(keys, stride, self->queries, at->depth, self->scores + t * self->panel,
+                          self->panel, next);
+    }
+}
+
 /* Keys of the next tile, or of the next head. */
 static ahead next_keys(const block *self, const tile *now, int64_t passes) {
     const rlx_tensor *k = self->at->k;
@@ -316,21 +406,27 @@ static ahead next_keys(const block *self, const tile *now, int64_t passes) {
 
 /* Values where they are, in columns of two or three vectors; the keys of the next tile or head come
  * meanwhile. */
-static void add_few_values(const block *self, const tile *now, int64_t seen) {
+static void add_few_values(const block *self, const tile *now, const weighed *by, float *sums) {
     const rlx_attention *at = self->at;
     const tiling *tiles = self->tiles;
     int64_t stride = at->v->strides[2], vectors = tiles->padded_width / VF;
-    int64_t parts = (vectors + 2) / 3, fours = (self->row_count + 3) / 4;
+    int64_t most = !IS_WIDE ? 3 : tiles->kind == VALUES_F32 ? 4 : 2;
+    int64_t parts = rlx_ref_divide_up(vectors, most);
+    int64_t groups = rlx_ref_divide_up(by->rows, !IS_WIDE ? 4 : tiles->kind == VALUES_F32 ? 6 : 8);
     int64_t size = rlx_dtype_block_bytes(at->v->dtype);
     const char *values = (const char *)at->v->data + (now->v_base + now->first * stride) * size;
-    ahead next = next_keys(self, now, parts * fours);
+    ahead next = {.at = values};
+    if (now->values != NULL) {
+        values = (const char *)now->values;
+        stride = now->v_stride, size = sizeof(float);
+    }
+    if (tiles->is_short) next = next_keys(self, now, parts * groups);
     for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
         n = (vectors - j + parts - part - 1) / (parts - part);
         next = (tiles->kind == VALUES_F32   ? short_values_f32
                 : tiles->kind == VALUES_F16 ? short_values_f16
                                             : short_values_bf16)(
-            self->scores, tiles->panel, self->row_count, values + j * VF * size, stride, seen,
-            self->sums + j * VF, tiles->padded_width, n, next);
+            by, values + j * VF * size, stride, sums + j * VF, tiles->padded_width, n, next);
     }
 }
 
@@ -345,12 +441,12 @@ VEC_INLINE vf tile_value(const block *self, const tile *now, int64_t t, int64_t 
 
 /* Infinities and NaN times 0 are not 0. */
 VEC_SELDOM bool has_only_numbers(const block *self, const tile *now) {
-    vf sum = {0};
+    vi above = {0}; /* the sign of a sum tells an exponent of ones */
     for (int64_t t = 0; t < now->count; t++) {
         for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
-            sum += tile_value(self, now, t, i) * 0.0f;
+            above |= ((vi)tile_value(self, now, t, i) & INT32_MAX) + 0x00800000;
     }
-    return vf_sum(sum) == 0;
+    return vi_all(above >= 0);
 }
 
 /* Values that are no numbers must not reach rows that do not see them: weights of 0 are skipped. */
@@ -359,8 +455,9 @@ VEC_SELDOM void add_seen_values(const block *self, const tile *now, int64_t r, i
     int64_t width = self->tiles->padded_width;
     for (int64_t row = 0; row < row_count; row++) {
         float *sums = self->sums + (r + row) * width;
-        for (int64_t t = 0; t < seen; t++) {
-            float weight = self->scores[t * self->tiles->panel + row];
+        int64_t count = rlx_ref_least(seen, self->rows[r + row].end - now->first);
+        for (int64_t t = 0; t < count; t++) {
+            float weight = self->scores[t * self->panel + row];
             for (int64_t i = 0; weight != 0 && i < width; i += VF)
                 vf_store(sums + i, vf_load(sums + i) + tile_value(self, now, t, i) * weight);
         }
@@ -391,8 +488,9 @@ static void weigh_line(const block *self, int64_t count) {
     for (int64_t t = count; t < vectors * VF; t++)
         scores[t] = -INFINITY;
     float top = vf_highest(highest(scores, step, vectors, vf_set(self->most[0])));
-    float base = top == -INFINITY ? 0 : top, factor = exp_or_zero(vf_set(self->most[0] - base))[0];
-    float total = vf_sum(exponentials(scores, step, vectors, vf_set(base)));
+    vf base = weight_base(vf_set(top == -INFINITY ? 0 : top));
+    float factor = weight_change(weight_base(vf_set(self->most[0])), base)[0];
+    float total = vf_sum(exponentials(scores, step, vectors, base));
     self->most[0] = top;
     self->total[0] = self->total[0] * factor + total;
     self->factor[0] = factor;
@@ -430,33 +528,62 @@ static void do_line(const block *self, const tile *now) {
     }
 }
 
+/* How many keys of a tile, of the first `seen`, any of `count` rows sees. */
+VEC_OUTLINE int64_t count_seen(const block *self, const tile *now, int64_t r, int64_t count,
+                               int64_t seen) {
+    int64_t most = 0;
+    for (; r < self->row_count && count > 0; r++, count--)
+        if (self->rows[r].end - now->first > most) most = self->rows[r].end - now->first;
+    return rlx_ref_least(most, seen);
+}
+
+/* Scores of a panel. Vectors of rows that see none of the last keys are left out of them. */
+static void make_panel_scores(const block *self, const tile *now, int64_t r, int64_t seen,
+                              const int64_t *counts) {
+    const float *queries = self->queries + r * self->at->depth;
+    int64_t panel = self->panel, vectors = panel / VF;
+    for (int64_t t = 0, j = 0, end; t < seen; t = end) {
+        while (counts[j] <= t)
+            j++;
+        end = seen - counts[j] < 8 ? seen : counts[j];
+        make_scores(now->keys + t * now->k_stride, now->k_stride, queries + j * VF, panel,
+                    self->at->depth, end - t, vectors - j, self->scores + t * panel + j * VF);
+    }
+}
+
 /* One panel of rows, from `r` on, on one tile. */
-static void do_panel(const block *self, tile *now, int64_t r) {
+static void do_panel(block *self, tile *now, int64_t r) {
     const rlx_attention *at = self->at;
     const tiling *tiles = self->tiles;
-    int64_t panel = tiles->panel, row_count = rlx_ref_least(panel, self->row_count - r);
+    int64_t panel = self->panel = panel_at(self, r);
+    int64_t row_count = rlx_ref_least(panel, self->row_count - r);
     sight sees = sight_of(self->rows + r, row_count);
-    int64_t seen = rlx_ref_least(now->count, sees.end - now->first);
+    int64_t seen = rlx_ref_least(now->count, sees.end - now->first), counts[PANEL_VECTORS];
     if (seen <= 0 || sees.first >= now->first + now->count) return;
+    bool is_hiding = sees.common_first > now->first || sees.common_end < now->first + seen;
+    for (int64_t i = 0; i < PANEL_VECTORS; i++)
+        counts[i] = IS_WIDE && is_hiding ? count_seen(self, now, r + i * VF, VF, seen) : seen;
     if (tiles->is_along) {
-        make_along_scores(self, now, seen);
+        (IS_WIDE ? make_chunk_scores : make_along_scores)(self, now, seen);
     } else if (tiles->is_short) {
         make_few_scores(self, now, seen);
     } else {
-        make_scores(now->keys, now->k_stride, self->queries + r * at->depth, at->depth, seen, panel,
-                    self->scores);
+        make_panel_scores(self, now, r, seen, counts);
     }
     if (at->softcap > 0) cap_scores(self, seen);
     if (at->mask->data != NULL) add_mask(self, r, row_count, now->first, seen);
-    bool is_hiding = sees.common_first > now->first || sees.common_end < now->first + seen;
-    if (is_hiding || row_count < panel) hide_keys(self, r, now->first, seen);
-    if (weigh(self, r, seen)) rescale(self, r, row_count);
+    if (is_hiding || (!IS_WIDE && row_count < panel)) hide_keys(self, r, now->first, seen, counts);
     if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
         now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
+    if (weigh(self, r, seen, counts) && (!IS_WIDE || now->content == OTHERS))
+        rescale(self, r, row_count);
     if (now->content == OTHERS) {
         add_seen_values(self, now, r, row_count, seen);
-    } else if (tiles->kind != VALUES_F32 || (tiles->is_along && tiles->v_in_place)) {
-        add_few_values(self, now, seen);
+    } else if (IS_WIDE || tiles->kind != VALUES_F32 || (tiles->is_along && tiles->v_in_place)) {
+        weighed by = {self->scores, self->factor, panel, row_count, seen, !is_hiding, {0}};
+        for (int64_t i = 0; IS_WIDE && is_hiding && i < row_count; i++)
+            by.seen[i] = (int32_t)count_seen(self, now, r + i, 1, seen);
+        add_few_values(self, now, &by, self->sums + r * tiles->padded_width);
     } else {
         add_values(self->scores, panel, row_count, now->values, now->v_stride, seen,
                    tiles->padded_width, self->sums + r * tiles->padded_width);

@@ -299,6 +299,14 @@ VEC_INLINE void vf_store_n(float *to, vf x, int64_t n) {
         to[i] = r.f[i];
 }
 #endif
+#if defined(__AVX512BW__) && RLX_VEC_BYTES == 64
+VEC_INLINE vh vh_load_n(const uint16_t *from, int64_t n) {
+    return (vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1u), from);
+}
+VEC_INLINE void vh_store_n(uint16_t *to, vh x, int64_t n) {
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1u), (__m256i)x);
+}
+#else
 VEC_INLINE vh vh_load_n(const uint16_t *from, int64_t n) {
     vh r = {0};
     for (int64_t i = 0; i < n; i++)
@@ -309,6 +317,7 @@ VEC_INLINE void vh_store_n(uint16_t *to, vh x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         to[i] = x[i];
 }
+#endif
 
 /* Past the caches, for results that are far larger than them. `to` is aligned to RLX_VEC_BYTES.
  * vec_stream_end comes before the results are handed over. */

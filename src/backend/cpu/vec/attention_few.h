@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scores of up to a vector of rows with all lanes at work (wide levels): a vector has four rows
+ * with FEW_CHUNK lanes each, a chunk of a key goes to all rows at once, and what is left to add up
+ * at the end is a chunk, not a vector. Loads are the limit: this machine's 64-byte level does
+ * little more than one per turn of its two multiply-add units, and a chunk of one or two lanes
+ * needs as many loads as products. */
+#ifndef RLX_BACKEND_CPU_VEC_ATTENTION_FEW_H
+#define RLX_BACKEND_CPU_VEC_ATTENTION_FEW_H
+
+#include "backend/cpu/vec/attention.h"
+
+#if RLX_VEC_BYTES == 64
+#define FEW_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+/* The chunk at `k` for all rows. */
+VEC_INLINE vf few_spread(const float *k) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_broadcast_f32x4(_mm_loadu_ps(k));
+#else
+    vec_parts all;
+    for (int i = 0; i < VF; i++)
+        all.f[i] = k[i % FEW_CHUNK];
+    return all.v;
+#endif
+}
+
+/* Neighbours of a, then of b, added up; four lanes of the result are of the same four of both. */
+VEC_INLINE vf few_fold(vf a, vf b) {
+    return FEW_SHUFFLE(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
+           FEW_SHUFFLE(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+}
+
+/* out[4 keys][4 nr rows] of sum[4 keys][nr]. */
+VEC_INLINE void few_store(vf sum[][4], float *out, const int nr) {
+    vf z[4], y[4];
+    for (int j = 0; j < nr; j++) /* a row's four keys side by side */
+        z[j] = few_fold(few_fold(sum[0][j], sum[1][j]), few_fold(sum[2][j], sum[3][j]));
+    if (nr == 1) {
+        vf_store(out,
+                 FEW_SHUFFLE(z[0], z[0], 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+        return;
+    }
+    for (int j = 0; j < nr; j += 2) {
+        y[j] =
+            FEW_SHUFFLE(z[j], z[j + 1], 0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+        y[j + 1] =
+            FEW_SHUFFLE(z[j], z[j + 1], 2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (nr == 2) {
+            vf_store(out + i * VF, y[i]);
+            continue;
+        }
+        vf_store(out + 2 * i * VF, FEW_SHUFFLE(y[i], y[i + 2], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18,
+                                               19, 20, 21, 22, 23));
+        vf_store(out + (2 * i + 1) * VF, FEW_SHUFFLE(y[i], y[i + 2], 8, 9, 10, 11, 12, 13, 14, 15,
+                                                     24, 25, 26, 27, 28, 29, 30, 31));
+    }
+}
+
+/* out[keys][4 nr] = k[keys][depth] times q[depth / 4][nr][4 rows][4]. */
+VEC_INLINE void few_block(const float *k, int64_t stride, const float *q, int64_t depth, float *out,
+                          ahead *next, const int keys, const int nr) {
+    const float *row[FEW_KEYS / 3 + 1];
+    const char *asked = next->at;
+    int64_t step = next->step;
+    vf sum[FEW_KEYS][4];
+    for (int i = 0; i < keys; i += 3) {
+        row[i / 3] = k + i * stride;
+        __asm__("" : "+r"(row[i / 3]));
+    }
+    VEC_UNROLLED_MORE for (int i = 0; i < keys; i++) {
+        for (int j = 0; j < nr; j++)
+            sum[i][j] = vf_set(0);
+    }
+    for (int64_t d = 0; d < depth; d += FEW_CHUNK, q += nr * VF) {
+        vf query[4];
+        for (int j = 0; j < nr; j++)
+            query[j] = vf_load(q + j * VF);
+        for (int64_t line = 0; line < step; line += LINE)
+            __builtin_prefetch(asked + line);
+        asked += step;
+        VEC_UNROLLED_MORE for (int i = 0; i < keys; i++) {
+            vf key = few_spread(row[i / 3] + i % 3 * stride);
+            for (int j = 0; j < nr; j++)
+                vf_add_product(&sum[i][j], key, query[j]);
+        }
+        for (int i = 0; i < keys; i += 3)
+            row[i / 3] += FEW_CHUNK;
+    }
+    VEC_UNROLLED_MORE for (int i = 0; i < keys; i += 4) few_store(sum + i, out + i * nr * 4, nr);
+    next->at = asked;
+}
+
+/* out[FEW_KEYS][panel]. */
+VEC_OUTLINE ahead few_scores(const float *k, int64_t stride, const float *q, int64_t depth,
+                             float *out, int64_t panel, ahead next) {
+    if (panel == 4) {
+        few_block(k, stride, q, depth, out, &next, FEW_KEYS, 1);
+    } else if (panel == 8) {
+        few_block(k, stride, q, depth, out, &next, FEW_KEYS, 2);
+    } else {
+        for (int i = 0; i < FEW_KEYS; i += 4)
+            few_block(k + i * stride, stride, q, depth, out + i * VF, &next, 4, 4);
+    }
+    return next;
+}
+
+/* The largest, or the sum, of lanes `panel` (4, 8 or VF) apart, in all of them. */
+VEC_INLINE vf few_highest(vf x, int64_t panel) {
+    if (panel <= 8)
+        x = vf_max(FEW_SHUFFLE(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7), x);
+    if (panel <= 4)
+        x = vf_max(FEW_SHUFFLE(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11), x);
+    return x;
+}
+VEC_INLINE vf few_sum(vf x, int64_t panel) {
+    if (panel <= 8) x += FEW_SHUFFLE(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    if (panel <= 4) x += FEW_SHUFFLE(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    return x;
+}
+
+/* to[VF][VF], rows `into` apart, = the columns of from[VF][VF] times `scale`. */
+VEC_OUTLINE void turn_rows(const float *const *from, float scale, float *to, int64_t into) {
+    vf a[VF], b[VF];
+    for (int i = 0; i < VF; i++)
+        a[i] = vf_load(from[i]) * scale;
+    /* Four times every row is interleaved with the one half the block away. */
+    for (int stage = 0; stage < 4; stage++) {
+        for (int i = 0; i < VF / 2; i++) {
+            b[2 * i] = FEW_SHUFFLE(a[i], a[i + VF / 2], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                   22, 7, 23);
+            b[2 * i + 1] = FEW_SHUFFLE(a[i], a[i + VF / 2], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                       13, 29, 14, 30, 15, 31);
+        }
+        memcpy(a, b, sizeof a);
+    }
+    for (int i = 0; i < VF; i++)
+        vf_store(to + i * into, a[i]);
+}
+#else
+/* Never called. */
+VEC_INLINE ahead few_scores(const float *k, int64_t stride, const float *q, int64_t depth,
+                            float *out, int64_t panel, ahead next) {
+    (void)k, (void)stride, (void)q, (void)depth, (void)out, (void)panel;
+    return next;
+}
+VEC_INLINE vf few_highest(vf x, int64_t panel) {
+    (void)panel;
+    return x;
+}
+VEC_INLINE vf few_sum(vf x, int64_t panel) {
+    (void)panel;
+    return x;
+}
+VEC_INLINE void turn_rows(const float *const *from, float scale, float *to, int64_t into) {
+    (void)from, (void)scale, (void)to, (void)into;
+}
+#endif
+
+#endif
