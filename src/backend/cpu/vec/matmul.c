@@ -11,7 +11,7 @@ enum {
     BLOCK_DEPTH = 256,           /* of k in a block, where there are several or weights in blocks */
     BLOCK_ROWS = 96,             /* rows of a block at most: their part of a stays in the second */
     BLOCK_COLUMNS = 512,         /* columns of a block at most */
-    THIN_ROWS = 3 * MATMUL_ROWS, /* as many rows are few: an item is one panel */
+    THIN_ROWS = 3 * MATMUL_ROWS, /* as many rows are few: an item is one panel, or two of many */
     FEW_ROWS = 3,                /* even fewer: an item is several panels side by side */
     FEW_PANELS = VF < 16 ? 4 : 12, /* at once, of one row */
     MANY_PANELS = 64,              /* of them an item has 8, else 4 */
@@ -19,6 +19,8 @@ enum {
     WANTED_ITEMS = 16,             /* large products have at least so many items */
     LEAST_ITEM = 1 << 19,          /* but none is cut below so many multiply-adds */
     COPY_PANELS = 16,              /* rows of a are copied for so many panels at least */
+    PAIR_PANELS = 16,              /* of few rows: enough items of two */
+    SHORT_ROWS = 6,                /* of a tile at most, where it has two panels or is not full */
 };
 
 /* clang-format off */
@@ -33,36 +35,31 @@ enum {
     TILE(tile_5_##suffix, kind, 5) TILE(tile_6_##suffix, kind, 6)
 #define NAMES_6(suffix) NULL, tile_1_##suffix, tile_2_##suffix, tile_3_##suffix,          \
     tile_4_##suffix, tile_5_##suffix, tile_6_##suffix
+TILES_6(f32, PANEL_F32)
+TILES_6(f16, PANEL_F16)
+TILES_6(bf16, PANEL_BF16)
 #if RLX_VEC_BYTES == 64
-/* Heights that are rare, of weights that are: six rows, then the rest. The same sums, less code. */
-#define TWICE(suffix, rows, rest)                                                         \
-    static void tile_##rows##_##suffix(const float *a, int64_t row, const uint8_t *b,     \
-                                       int64_t depth, const matmul_sums *c) {             \
-        matmul_sums more = *c;                                                            \
-        if (more.from != NULL) more.from += 6 * more.from_row;                            \
-        more.to += 6 * more.to_row;                                                       \
-        tile_6_##suffix(a, row, b, depth, c);                                       \
-        tile_##rest##_##suffix(a + 6 * row, row, b, depth, &more);                  \
+/* Taller tiles are of full height, or all rows of a product that reads its weights but once. */
+#define NAMES(suffix) NAMES_6(suffix), NULL, NULL, NULL, NULL, NULL, tile_12_##suffix
+TILE(tile_7_f32, PANEL_F32, 7) TILE(tile_8_f32, PANEL_F32, 8) TILE(tile_9_f32, PANEL_F32, 9)
+TILE(tile_10_f32, PANEL_F32, 10) TILE(tile_11_f32, PANEL_F32, 11)
+TILE(tile_12_f32, PANEL_F32, 12) TILE(tile_12_f16, PANEL_F16, 12) TILE(tile_12_bf16, PANEL_BF16, 12)
+/* Two f32 panels side by side: 10 loads for 24 multiply-adds instead of 14. */
+#define PAIR(rows)                                                                        \
+    static void pair_##rows(const float *a, int64_t row, const uint8_t *b, int64_t apart, \
+                            int64_t depth, const matmul_sums *c) {                        \
+        matmul_tile_of(rows, 2, PANEL_F32, a, row, b, apart, depth, c);                   \
     }
-#define TILES(suffix, kind) TILES_6(suffix, kind)                                         \
-    TWICE(suffix, 7, 1) TWICE(suffix, 8, 2) TWICE(suffix, 9, 3) TWICE(suffix, 10, 4)      \
-    TWICE(suffix, 11, 5) TILE(tile_12_##suffix, kind, 12)
-#define TILES_12(suffix, kind) TILES_6(suffix, kind)                                      \
-    TILE(tile_7_##suffix, kind, 7) TILE(tile_8_##suffix, kind, 8)                         \
-    TILE(tile_9_##suffix, kind, 9) TILE(tile_10_##suffix, kind, 10)                       \
-    TILE(tile_11_##suffix, kind, 11) TILE(tile_12_##suffix, kind, 12)
-#define NAMES(suffix) NAMES_6(suffix), tile_7_##suffix, tile_8_##suffix, tile_9_##suffix, \
-    tile_10_##suffix, tile_11_##suffix, tile_12_##suffix
-#else
-#define TILES TILES_6
-#define TILES_12 TILES_6
-#define NAMES NAMES_6
-#endif
-TILES_12(f32, PANEL_F32)
-TILES(f16, PANEL_F16)
-TILES(bf16, PANEL_BF16)
+PAIR(4) PAIR(5) PAIR(6)
+static const matmul_pair_fn pairs[SHORT_ROWS + 1] = {NULL, NULL, NULL, NULL, pair_4, pair_5, pair_6};
 static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
-    {NAMES(f32)}, {NAMES(f16)}, {NAMES(bf16)}};
+    {NAMES_6(f32), tile_7_f32, tile_8_f32, tile_9_f32, tile_10_f32, tile_11_f32, tile_12_f32},
+    {NAMES(f16)}, {NAMES(bf16)}};
+#else
+static const matmul_pair_fn pairs[SHORT_ROWS + 1];
+static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
+    {NAMES_6(f32)}, {NAMES_6(f16)}, {NAMES_6(bf16)}};
+#endif
 
 /* One to three rows of a and up to FEW_PANELS panels. */
 #define FEW(suffix, kind, rows, panels)                                                   \
@@ -108,6 +105,7 @@ typedef struct cut {
     int64_t row_blocks, column_blocks; /* columns are counted in panels */
     int64_t rows, panels;              /* of the largest block */
     int64_t depth_blocks;
+    int64_t beside; /* panels side by side in a tile */
     bool is_thin;
 } cut;
 
@@ -136,6 +134,17 @@ static bool is_in_blocks(const matmul *mm) {
     return rlx_dtype_block_elements(mm->b->dtype) > 1;
 }
 
+/* f16 and bf16 would be decoded twice as often. */
+static bool may_pair(const matmul *mm) {
+    return VF >= 16 && (!is_packed(mm) || mm->b->dtype == RLX_DTYPE_F32);
+}
+
+/* As many panels go side by side in a tile. Where one tile has all rows, b would be read twice
+ * instead of once; blocks of more rows have tiles of four to six. */
+static int64_t side_by_side(const matmul *mm) {
+    return may_pair(mm) && mm->m > MATMUL_ROWS ? 2 : 1;
+}
+
 /* Where block `index` of k begins: on a whole block of every block type. */
 static int64_t depth_start(const matmul *mm, int64_t blocks, int64_t index) {
     if (is_in_blocks(mm)) return matmul_least(index * BLOCK_DEPTH, mm->k);
@@ -149,36 +158,41 @@ static cut cut_of(const matmul *mm) {
     by.is_thin = is_packed(mm) && mm->m <= (is_direct(mm) ? THIN_ROWS : FEW_ROWS);
     if (by.is_thin) {
         by.row_blocks = 1, by.rows = mm->m;
-        by.panels = mm->m > FEW_ROWS ? 1 : mm->m > 1 ? 2 : VF < 16 || panels < MANY_PANELS ? 4 : 8;
+        by.beside = panels < PAIR_PANELS ? 1 : side_by_side(mm);
+        by.panels = mm->m > 1 ? 2 : VF < 16 || panels < MANY_PANELS ? 4 : 8;
+        if (mm->m > FEW_ROWS) by.panels = by.beside;
         by.column_blocks = matmul_up(panels, by.panels);
         return by;
     }
     by.row_blocks = matmul_up(mm->m, is_packed(mm) ? BLOCK_ROWS : 2 * BLOCK_ROWS);
     by.column_blocks = matmul_up(panels, BLOCK_COLUMNS / MATMUL_COLUMNS);
+    by.beside = side_by_side(mm);
+    const int64_t groups = matmul_up(panels, by.beside);
     if (by.row_blocks < 1) by.row_blocks = 1;
     if (by.column_blocks < 1) by.column_blocks = 1;
     for (;;) {
         by.rows = matmul_up(mm->m, by.row_blocks);
-        by.panels = matmul_up(panels, by.column_blocks);
+        by.panels = matmul_up(groups, by.column_blocks) * by.beside;
         if (by.row_blocks * by.column_blocks * mm->batches >= WANTED_ITEMS) break;
         if (block_cost(mm, by.rows, by.panels) < 2 * LEAST_ITEM) break;
-        if (by.panels >= 8 || (by.panels > 1 && by.rows < 4 * MATMUL_ROWS)) {
+        if (by.panels >= 8 || (by.panels > by.beside && by.rows < 4 * MATMUL_ROWS)) {
             by.column_blocks *= 2;
         } else if (by.rows >= 2 * MATMUL_ROWS) {
             by.row_blocks *= 2;
         } else {
             break;
         }
-        by.column_blocks = matmul_least(by.column_blocks, panels);
+        by.column_blocks = matmul_least(by.column_blocks, groups);
     }
     return by;
 }
 
 /* Rows of a that cannot be used where they are. Those a multiple of 4 KiB apart could, but fight
  * for the same few places of a cache: copying them costs as much as a quarter of a panel, and pays
- * for many. */
+ * for many. The few rows of a tile of two panels find room. */
 static bool is_copied(const matmul *mm, const cut *by) {
     if (!is_direct(mm)) return true;
+    if (may_pair(mm)) return false;
     return !by->is_thin && mm->k > MATMUL_DEPTH && by->panels >= COPY_PANELS && mm->a_m % 1024 == 0;
 }
 
@@ -194,7 +208,8 @@ static room room_of(const matmul *mm) {
     int64_t columns =
         matmul_least(matmul_up(mm->n, MATMUL_COLUMNS) * MATMUL_COLUMNS, BLOCK_COLUMNS);
     int64_t depth = matmul_least(mm->k, MATMUL_DEPTH);
-    bool may_copy = mm->k > MATMUL_DEPTH && columns >= COPY_PANELS * MATMUL_COLUMNS &&
+    bool may_copy = !may_pair(mm) && mm->k > MATMUL_DEPTH &&
+                    columns >= COPY_PANELS * MATMUL_COLUMNS &&
                     !(is_packed(mm) && mm->m <= THIN_ROWS);
     room at = {.b = 0};
     if (!is_direct(mm) || may_copy) at.b = rows * (matmul_up(depth, 16) * 16 + 16);
@@ -213,8 +228,10 @@ typedef struct tiling {
     int64_t rows, count, least, more;
 } tiling;
 
-static tiling tiling_of(int64_t rows) {
-    int64_t count = matmul_up(rows, MATMUL_ROWS);
+static tiling tiling_of(int64_t rows, int64_t beside, matmul_kind kind) {
+    bool is_whole = beside == 1 && rows % MATMUL_ROWS == 0;
+    bool is_one = beside == 1 && rows <= MATMUL_ROWS && tiles[kind][rows] != NULL;
+    int64_t count = is_one ? 1 : matmul_up(rows, is_whole ? MATMUL_ROWS : SHORT_ROWS);
     return (tiling){rows, count, rows / count, rows % count};
 }
 
@@ -225,7 +242,7 @@ static int64_t tile_rows(const tiling *by, int64_t tile) {
 /* At most MATMUL_ROWS whole rows with a bias, a residual and an activation: what does not change
  * from row to row is looked up once. */
 static void store_whole(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n,
-                        int64_t rows, const float *c) {
+                        int64_t rows, const float *c, int64_t pitch) {
     const rlx_activation *activation = &mm->activation;
     const float *bias = mm->bias->data, *residual = mm->residual->data;
     const bool is_row = mm->bias_n == 0, is_column = mm->residual_n == 0;
@@ -233,7 +250,7 @@ static void store_whole(const matmul *mm, const matmul_batch *at, int64_t m, int
     vf sums[MATMUL_ROWS][2];
     if (bias != NULL) bias += at->bias + m * mm->bias_m + n * mm->bias_n;
     if (residual != NULL) residual += at->residual + m * mm->residual_m + n * mm->residual_n;
-    for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS) {
+    for (int64_t i = 0; i < rows; i++, c += pitch) {
         vf x = vf_load(c), y = vf_load(c + VF);
         if (bias != NULL) {
             x += is_row ? vf_set(*bias) : vf_load(bias);
@@ -255,12 +272,13 @@ static void store_whole(const matmul *mm, const matmul_batch *at, int64_t m, int
     }
 }
 
-static void store_tile(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n, int64_t rows,
-                       const float *c) {
+/* Rows of one panel's sums, `pitch` apart. */
+static void store_rows(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n, int64_t rows,
+                       const float *c, int64_t pitch) {
     int64_t count = matmul_least(mm->n - n, MATMUL_COLUMNS);
     if (mm->is_bare && count == MATMUL_COLUMNS) {
         float *to = (float *)mm->out->data + at->out + m * mm->out_m + n;
-        for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS, to += mm->out_m) {
+        for (int64_t i = 0; i < rows; i++, c += pitch, to += mm->out_m) {
             vf_store(to, vf_load(c));
             vf_store(to + VF, vf_load(c + VF));
         }
@@ -268,12 +286,17 @@ static void store_tile(const matmul *mm, const matmul_batch *at, int64_t m, int6
     }
     if (mm->is_simple && mm->alpha == 1 && !mm->gated && count == MATMUL_COLUMNS) {
         for (int64_t i = 0; i < rows; i += MATMUL_ROWS)
-            store_whole(mm, at, m + i, n, matmul_least(rows - i, MATMUL_ROWS),
-                        c + i * MATMUL_COLUMNS);
+            store_whole(mm, at, m + i, n, matmul_least(rows - i, MATMUL_ROWS), c + i * pitch,
+                        pitch);
         return;
     }
-    for (int64_t i = 0; i < rows; i++, c += MATMUL_COLUMNS)
+    for (int64_t i = 0; i < rows; i++, c += pitch)
         matmul_store(mm, at, m + i, n, vf_load(c), vf_load(c + VF), count);
+}
+
+static void store_tile(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n, int64_t rows,
+                       const float *c) {
+    store_rows(mm, at, m, n, rows, c, MATMUL_COLUMNS);
 }
 
 /* One block of the output, on its way over the blocks of k. */
@@ -307,44 +330,53 @@ static const float *rows_of(const block *self, int64_t first, int64_t k) {
     return (const float *)mm->a->data + self->at.a + (self->m + first) * mm->a_m + k;
 }
 
-/* Tile `index` fetches its piece of what comes next, `step` bytes per step of k. */
-static void fetch(matmul_sums *c, const uint8_t *next, int64_t step, int64_t depth, int64_t index) {
-    c->next_step = step;
-    c->next = next + index * depth * step;
+/* Tile `index` fetches its piece of what comes next: of a panel, or of the one beside it. */
+static void fetch(const block *self, matmul_sums *c, const uint8_t *next, int64_t apart,
+                  int64_t depth, int64_t index) {
+    int64_t count = self->tiles.count, first = matmul_up(count, self->by->beside);
+    if (index >= first) next += apart, index -= first, first = count - first;
+    c->next_step = MATMUL_COLUMNS * matmul_kind_bytes(self->kind) / first;
+    c->next = next + index * depth * c->next_step;
 }
 
-static int64_t fetch_step(const block *self) {
-    return MATMUL_COLUMNS * matmul_kind_bytes(self->kind) / self->tiles.count;
-}
-
-/* After the last panel comes the first one of the next block of k, or of the next block of rows. */
+/* After the last panels come the first ones of the next block of k, of the next block of rows, or
+ * of the next block of columns. */
 static const uint8_t *next_panel(const block *self, int64_t panel, int64_t k, int64_t depth) {
-    if (panel + 1 < self->panels) return panel_of(self, panel + 1, k, depth);
-    return panel_of(self, 0, k + depth < self->mm->k ? k + depth : 0, depth);
+    if (panel < self->panels) return panel_of(self, panel, k, depth);
+    if (k + depth < self->mm->k) return panel_of(self, 0, k + depth, depth);
+    return panel_of(self, self->by->row_blocks > 1 ? 0 : self->panels, 0, depth);
 }
 
-static void run_panel(const block *self, int64_t panel, int64_t k, int64_t depth) {
+/* One panel, or two side by side. */
+static void run_panels(const block *self, int64_t panel, int64_t count, int64_t k, int64_t depth) {
     const matmul *mm = self->mm;
     const uint8_t *b = panel_of(self, panel, k, depth);
-    const uint8_t *next = next_panel(self, panel, k, depth);
+    const uint8_t *next = next_panel(self, panel + count, k, depth);
+    const int64_t apart =
+        (is_packed(mm) ? mm->k : depth) * MATMUL_COLUMNS * matmul_kind_bytes(self->kind);
+    const int64_t columns = count * MATMUL_COLUMNS;
     bool is_first = k == 0, is_last = k + depth >= mm->k;
     int64_t n = (self->first_panel + panel) * MATMUL_COLUMNS;
-    bool is_bare = is_last && mm->is_bare && mm->n - n >= MATMUL_COLUMNS;
+    bool is_bare = is_last && mm->is_bare && mm->n - n >= columns;
     float here[MATMUL_ROWS * MATMUL_COLUMNS];
-    const int64_t step = fetch_step(self);
     for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
         rows = tile_rows(&self->tiles, t);
-        float *sums = is_first && is_last
-                          ? here
-                          : self->sums + (panel * self->tiles.rows + first) * MATMUL_COLUMNS;
-        matmul_sums c = {is_first ? NULL : sums, sums, MATMUL_COLUMNS, MATMUL_COLUMNS, NULL, 0};
+        float *sums = is_first && is_last ? here
+                                          : self->sums + panel * self->tiles.rows * MATMUL_COLUMNS +
+                                                first * columns;
+        matmul_sums c = {is_first ? NULL : sums, sums, columns, columns, NULL, 0};
         if (is_bare) {
             c.to_row = mm->out_m;
             c.to = (float *)mm->out->data + self->at.out + (self->m + first) * mm->out_m + n;
         }
-        fetch(&c, next, step, depth, t);
-        tiles[self->kind][rows](rows_of(self, first, k), self->a_row, b, depth, &c);
-        if (is_last && !is_bare) store_tile(mm, &self->at, self->m + first, n, rows, sums);
+        fetch(self, &c, next, apart, depth, t);
+        if (count > 1) {
+            pairs[rows](rows_of(self, first, k), self->a_row, b, apart, depth, &c);
+        } else {
+            tiles[self->kind][rows](rows_of(self, first, k), self->a_row, b, depth, &c);
+        }
+        for (int64_t i = 0; is_last && !is_bare && i < columns; i += MATMUL_COLUMNS)
+            store_rows(mm, &self->at, self->m + first, n + i, rows, sums + i, columns);
     }
 }
 
@@ -361,30 +393,9 @@ static void run_block(block *self) {
             pack_b_panel(mm, self->at.b, n, matmul_least(mm->n - n, MATMUL_COLUMNS), k, depth,
                          self->b + p * depth * MATMUL_COLUMNS);
         }
-        for (int64_t p = 0; p < self->panels; p++)
-            run_panel(self, p, k, depth);
+        for (int64_t p = 0; p < self->panels; p += self->by->beside)
+            run_panels(self, p, matmul_least(self->by->beside, self->panels - p), k, depth);
     }
-}
-
-/* A panel for few rows of a, which are read where they are. */
-static void run_thin(const block *self) {
-    const matmul *mm = self->mm;
-    float sums[THIN_ROWS * MATMUL_COLUMNS];
-    for (int64_t d = 0; d < self->by->depth_blocks; d++) {
-        int64_t k = part_start(mm->k, self->by->depth_blocks, d);
-        int64_t depth = part_start(mm->k, self->by->depth_blocks, d + 1) - k;
-        const uint8_t *b = panel_of(self, 0, k, depth);
-        const uint8_t *next = panel_of(self, 0, k + depth, depth);
-        for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
-            rows = tile_rows(&self->tiles, t);
-            const float *a = (const float *)mm->a->data + self->at.a + first * mm->a_m + k;
-            float *to = sums + first * MATMUL_COLUMNS;
-            matmul_sums c = {d == 0 ? NULL : to, to, MATMUL_COLUMNS, MATMUL_COLUMNS, NULL, 0};
-            fetch(&c, next, fetch_step(self), depth, t);
-            tiles[self->kind][rows](a, mm->a_m, b, depth, &c);
-        }
-    }
-    store_tile(mm, &self->at, 0, self->first_panel * MATMUL_COLUMNS, mm->m, sums);
 }
 
 /* Several panels for one to three rows of a. */
@@ -421,18 +432,20 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         block self = {.mm = &mm, .by = &by, .at = rlx_cpu_matmul_batch_at(&mm, item / per_batch)};
         self.kind = is_packed(&mm) ? kind_of(mm.b->dtype) : PANEL_F32;
         self.m = row_start(&mm, &by, row);
-        self.first_panel = part_start(panels, by.column_blocks, column);
-        self.panels = part_start(panels, by.column_blocks, column + 1) - self.first_panel;
-        self.tiles = tiling_of(row_start(&mm, &by, row + 1) - self.m);
+        int64_t groups = matmul_up(panels, by.beside);
+        int64_t end_group = part_start(groups, by.column_blocks, column + 1);
+        self.first_panel = part_start(groups, by.column_blocks, column) * by.beside;
+        self.panels = matmul_least(end_group * by.beside, panels) - self.first_panel;
+        self.tiles = tiling_of(row_start(&mm, &by, row + 1) - self.m, by.beside, self.kind);
         self.is_copied = is_copied(&mm, &by);
         self.a = workspace, self.b = workspace + at.b, self.sums = workspace + at.sums;
-        if (by.is_thin) {
+        if (by.is_thin && mm.m <= FEW_ROWS) {
             /* One row: items that follow each other are one, of more streams. */
             int64_t count = mm.m == 1 ? matmul_least(end - item, by.column_blocks - column) : 1;
             self.first_panel = column * by.panels;
             self.panels = matmul_least(by.panels * count, panels - self.first_panel);
             item += count - 1;
-            (mm.m <= FEW_ROWS ? run_few : run_thin)(&self);
+            run_few(&self);
             continue;
         }
         run_block(&self);
