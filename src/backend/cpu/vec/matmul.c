@@ -8,11 +8,14 @@
 #include "ir/dtype.h"
 
 enum {
-    BLOCK_DEPTH = 256,           /* of k in a block, where there are several or weights in blocks */
-    BLOCK_ROWS = 96,             /* rows of a block at most: their part of a stays in the second */
-    BLOCK_COLUMNS = 512,         /* columns of a block at most */
-    THIN_ROWS = 3 * MATMUL_ROWS, /* as many rows are few: an item is one panel, or two of many */
-    FEW_ROWS = 3,                /* even fewer: an item is several panels side by side */
+    BLOCK_DEPTH = 256,    /* of k in a block, where there are several or weights in blocks */
+    BLOCK_ROWS = 96,      /* rows of a block at most: their part of a stays in the second */
+    PAIR_DEPTH = 512,     /* both for packed weights with two panels side by side, where b comes */
+    PAIR_ROWS = 144,      /* from the second cache and sums go through memory less often */
+    PAIR_DEPTH_ONE = 768, /* of k in their only block */
+    BLOCK_COLUMNS = 512,  /* columns of a block at most */
+    THIN_ROWS = 3 * MATMUL_ROWS,   /* as many rows are few: an item is one panel, or two of many */
+    FEW_ROWS = 3,                  /* even fewer: an item is several panels side by side */
     FEW_PANELS = VF < 16 ? 4 : 12, /* at once, of one row */
     MANY_PANELS = 64,              /* of them an item has 8, else 4 */
     SMALL_ROOM = 4096,             /* floats of workspace that fit the stack */
@@ -145,6 +148,21 @@ static int64_t side_by_side(const matmul *mm) {
     return may_pair(mm) && mm->m > MATMUL_ROWS ? 2 : 1;
 }
 
+/* Of k in a block where there are several, and in the only one. */
+typedef struct depths {
+    int64_t many, one;
+} depths;
+
+static depths depths_of(const matmul *mm) {
+    if (is_in_blocks(mm)) return (depths){BLOCK_DEPTH, BLOCK_DEPTH};
+    if (is_packed(mm) && side_by_side(mm) > 1) return (depths){PAIR_DEPTH, PAIR_DEPTH_ONE};
+    return (depths){BLOCK_DEPTH, MATMUL_DEPTH};
+}
+
+static int64_t most_rows(const matmul *mm) {
+    return !is_packed(mm) ? 2 * BLOCK_ROWS : may_pair(mm) ? PAIR_ROWS : BLOCK_ROWS;
+}
+
 /* Where block `index` of k begins: on a whole block of every block type. */
 static int64_t depth_start(const matmul *mm, int64_t blocks, int64_t index) {
     if (is_in_blocks(mm)) return matmul_least(index * BLOCK_DEPTH, mm->k);
@@ -153,8 +171,8 @@ static int64_t depth_start(const matmul *mm, int64_t blocks, int64_t index) {
 
 static cut cut_of(const matmul *mm) {
     int64_t panels = matmul_up(mm->n, MATMUL_COLUMNS);
-    bool is_whole = mm->k <= (is_in_blocks(mm) ? BLOCK_DEPTH : MATMUL_DEPTH);
-    cut by = {.depth_blocks = is_whole ? 1 : matmul_up(mm->k, BLOCK_DEPTH)};
+    depths deep = depths_of(mm);
+    cut by = {.depth_blocks = mm->k <= deep.one ? 1 : matmul_up(mm->k, deep.many)};
     by.is_thin = is_packed(mm) && mm->m <= (is_direct(mm) ? THIN_ROWS : FEW_ROWS);
     if (by.is_thin) {
         by.row_blocks = 1, by.rows = mm->m;
@@ -164,7 +182,7 @@ static cut cut_of(const matmul *mm) {
         by.column_blocks = matmul_up(panels, by.panels);
         return by;
     }
-    by.row_blocks = matmul_up(mm->m, is_packed(mm) ? BLOCK_ROWS : 2 * BLOCK_ROWS);
+    by.row_blocks = matmul_up(mm->m, most_rows(mm));
     by.column_blocks = matmul_up(panels, BLOCK_COLUMNS / MATMUL_COLUMNS);
     by.beside = side_by_side(mm);
     const int64_t groups = matmul_up(panels, by.beside);
@@ -203,11 +221,12 @@ typedef struct room {
 } room;
 
 static room room_of(const matmul *mm) {
-    int64_t most_rows = is_packed(mm) ? BLOCK_ROWS : 2 * BLOCK_ROWS;
-    int64_t rows = matmul_least(mm->m, most_rows);
+    const int64_t least = is_in_blocks(mm) ? BLOCK_DEPTH : MATMUL_DEPTH; /* with fewer rows */
+    const int64_t deepest = is_packed(mm) && may_pair(mm) ? PAIR_DEPTH_ONE : MATMUL_DEPTH;
+    int64_t rows = matmul_least(mm->m, most_rows(mm));
     int64_t columns =
         matmul_least(matmul_up(mm->n, MATMUL_COLUMNS) * MATMUL_COLUMNS, BLOCK_COLUMNS);
-    int64_t depth = matmul_least(mm->k, MATMUL_DEPTH);
+    int64_t depth = matmul_least(mm->k, deepest);
     bool may_copy = !may_pair(mm) && mm->k > MATMUL_DEPTH &&
                     columns >= COPY_PANELS * MATMUL_COLUMNS &&
                     !(is_packed(mm) && mm->m <= THIN_ROWS);
@@ -218,8 +237,7 @@ static room room_of(const matmul *mm) {
         if (few > at.b) at.b = few;
     }
     at.sums = at.b + (is_packed(mm) ? 0 : columns * depth);
-    at.all =
-        at.sums + (mm->k > (is_in_blocks(mm) ? BLOCK_DEPTH : MATMUL_DEPTH) ? rows * columns : 0);
+    at.all = at.sums + (mm->k > least ? rows * columns : 0);
     return at;
 }
 
@@ -330,13 +348,22 @@ static const float *rows_of(const block *self, int64_t first, int64_t k) {
     return (const float *)mm->a->data + self->at.a + (self->m + first) * mm->a_m + k;
 }
 
-/* Tile `index` fetches its piece of what comes next: of a panel, or of the one beside it. */
-static void fetch(const block *self, matmul_sums *c, const uint8_t *next, int64_t apart,
-                  int64_t depth, int64_t index) {
-    int64_t count = self->tiles.count, first = matmul_up(count, self->by->beside);
-    if (index >= first) next += apart, index -= first, first = count - first;
-    c->next_step = MATMUL_COLUMNS * matmul_kind_bytes(self->kind) / first;
-    c->next = next + index * depth * c->next_step;
+/* The tiles fetch what comes next, a piece each: first of a panel, then of the one beside it. */
+typedef struct fetching {
+    const uint8_t *next[2];
+    int64_t tiles, step[2]; /* of the first panel; bytes per step of k */
+} fetching;
+
+static fetching fetching_of(const block *self, const uint8_t *next, int64_t apart) {
+    const int64_t line = MATMUL_COLUMNS * matmul_kind_bytes(self->kind), count = self->tiles.count;
+    int64_t first = matmul_up(count, self->by->beside), rest = count - first;
+    return (fetching){{next, next + apart}, first, {line / first, line / (rest < 1 ? 1 : rest)}};
+}
+
+static void fetch(const fetching *from, matmul_sums *c, int64_t depth, int64_t index) {
+    const int side = index >= from->tiles;
+    c->next_step = from->step[side];
+    c->next = from->next[side] + (index - side * from->tiles) * depth * c->next_step;
 }
 
 /* After the last panels come the first ones of the next block of k, of the next block of rows, or
@@ -351,7 +378,6 @@ static const uint8_t *next_panel(const block *self, int64_t panel, int64_t k, in
 static void run_panels(const block *self, int64_t panel, int64_t count, int64_t k, int64_t depth) {
     const matmul *mm = self->mm;
     const uint8_t *b = panel_of(self, panel, k, depth);
-    const uint8_t *next = next_panel(self, panel + count, k, depth);
     const int64_t apart =
         (is_packed(mm) ? mm->k : depth) * MATMUL_COLUMNS * matmul_kind_bytes(self->kind);
     const int64_t columns = count * MATMUL_COLUMNS;
@@ -359,6 +385,7 @@ static void run_panels(const block *self, int64_t panel, int64_t count, int64_t 
     int64_t n = (self->first_panel + panel) * MATMUL_COLUMNS;
     bool is_bare = is_last && mm->is_bare && mm->n - n >= columns;
     float here[MATMUL_ROWS * MATMUL_COLUMNS];
+    const fetching from = fetching_of(self, next_panel(self, panel + count, k, depth), apart);
     for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
         rows = tile_rows(&self->tiles, t);
         float *sums = is_first && is_last ? here
@@ -369,7 +396,7 @@ static void run_panels(const block *self, int64_t panel, int64_t count, int64_t 
             c.to_row = mm->out_m;
             c.to = (float *)mm->out->data + self->at.out + (self->m + first) * mm->out_m + n;
         }
-        fetch(self, &c, next, apart, depth, t);
+        fetch(&from, &c, depth, t);
         if (count > 1) {
             pairs[rows](rows_of(self, first, k), self->a_row, b, apart, depth, &c);
         } else {
