@@ -154,10 +154,33 @@ static void run_range(const vec_frame *frame, int64_t index, int64_t end) {
     }
 }
 
+/* As many groups of spans as there are from `index` on; returns where they end. */
+static __attribute__((noinline)) int64_t run_abreast(const vec_program *self, int64_t index,
+                                                     int64_t end) {
+    _Alignas(64) char memory[VEC_ABREAST][VEC_ABREAST_FRAME];
+    vec_link links[VEC_ABREAST][VEC_ABREAST_LINKS];
+    vec_frame frames[VEC_ABREAST];
+    int64_t at[RLX_MAX_RANK], span = self->abreast;
+    for (int k = 0; k < VEC_ABREAST; k++) {
+        frames[k] = (vec_frame){self, memory[k], links[k], VEC_BLOCK * 4};
+        memcpy(links[k], self->links, self->link_count * sizeof *self->links);
+    }
+    for (; index + VEC_ABREAST * span <= end; index += VEC_ABREAST * span) {
+        for (int k = 0; k < VEC_ABREAST; k++) {
+            seek(&self->sweep, index + k * span, at);
+            vec_point_span(&frames[k], index + k * span, at);
+        }
+        vec_run_abreast(frames);
+    }
+    return index;
+}
+
 static void run_items(const vec_frame *frame, int64_t begin, int64_t end) {
     const vec_program *self = frame->program;
     int64_t first = begin * self->item, past = end * self->item;
     if (past > self->elements) past = self->elements;
+    if (VF >= 16 && self->abreast != 0 && first % self->abreast == 0)
+        first = run_abreast(self, first, past);
     memcpy(frame->links, self->links, self->link_count * sizeof *self->links);
     if (!self->has_code) load_numbers(frame, past - first);
     run_range(frame, first, past);
@@ -169,7 +192,7 @@ static __attribute__((noinline)) void run_large(const vec_program *self, int64_t
                                                 int64_t end) {
     _Alignas(64) char memory[VEC_FRAME_MOST];
     vec_link links[VEC_LINKS];
-    run_items(&(vec_frame){self, memory, links}, begin, end);
+    run_items(&(vec_frame){self, memory, links, VEC_AHEAD}, begin, end);
 }
 static void run_program(const vec_program *self, int64_t begin, int64_t end) {
     enum { SMALL_FRAME = 1536, SMALL_LINKS = 24 };
@@ -179,7 +202,7 @@ static void run_program(const vec_program *self, int64_t begin, int64_t end) {
         run_large(self, begin, end);
         return;
     }
-    run_items(&(vec_frame){self, memory, links}, begin, end);
+    run_items(&(vec_frame){self, memory, links, VEC_AHEAD}, begin, end);
 }
 
 /* Nobody made the program ahead. */

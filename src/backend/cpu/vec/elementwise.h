@@ -18,7 +18,12 @@ enum {
     VEC_INPUTS = 32,           /* of a chain: as many as the compiler makes */
     VEC_TILE = 1024,           /* elements of a tile at most */
     VEC_BLOCK = 8 * VF,        /* elements that links hand on in registers */
-    VEC_LINKS = 160,           /* of a chain at most */
+    VEC_LINKS = 168,           /* of a chain at most */
+    VEC_FETCHES = 8,           /* links that only ask for memory, at most */
+    VEC_AHEAD = 2048,          /* bytes that inputs are asked for ahead of their use */
+    VEC_ABREAST = 4,           /* spans that run side by side, if they need at most */
+    VEC_ABREAST_FRAME = 4096,  /* so many bytes */
+    VEC_ABREAST_LINKS = 32,    /* and links each */
     VEC_FRAME_MOST = 96 * 1024 /* bytes of tiles that a run may need; most need far less */
 };
 
@@ -124,11 +129,21 @@ vec_link_run vec_link_of_load(rlx_dtype dtype);
 vec_link_run vec_link_of_widen(rlx_dtype dtype);
 vec_link_run vec_link_of_round(rlx_dtype dtype);
 vec_link_run vec_link_of_keep(void);
+/* Asks for up to four lines of memory from there on, elements of so many bytes. */
+#define vec_link_of_fetch VEC_SYMBOL(elementwise_link_fetch)
+vec_link_run vec_link_of_fetch(uint32_t bytes);
 vec_link_run vec_link_of_store(rlx_dtype dtype, bool is_past_caches);
 
 /* Slots of links: where a link's memory is, as in vec_step, or one of these. A widening link is
- * followed by one that only names its block. */
-enum { VEC_SLOT_WIDE = 512, VEC_SLOT_OUT = 1024, VEC_SLOT_NONE = 1025 };
+ * followed by one that only names its block. Fetching links ask for the first lines of a block to
+ * come, or for the others. */
+enum {
+    VEC_SLOT_WIDE = 512,
+    VEC_SLOT_FETCH = 640,
+    VEC_SLOT_FETCH_MORE = 768,
+    VEC_SLOT_OUT = 1024,
+    VEC_SLOT_NONE = 1025
+};
 
 /* A kernel made ready: all that does not change from run to run. Made when a stretch is prepared,
  * or on the stack; then only read, by many threads at once. */
@@ -145,6 +160,7 @@ typedef struct vec_program {
     bool is_past_caches; /* the output is written so */
     bool has_code;       /* runs links, not steps */
     bool writes_output;  /* where it is */
+    int64_t abreast;     /* elements of spans that run side by side; 0: they do not */
     vec_operand output;
     vec_operand *inputs; /* arrays that lie behind this struct */
     vec_step *steps;
@@ -167,6 +183,7 @@ typedef struct vec_frame {
     const vec_program *program;
     char *memory; /* of frame_bytes */
     vec_link *links;
+    int64_t ahead; /* bytes that fetching links are ahead */
 } vec_frame;
 
 /* Makes code of the steps; false: they are not such that links can do them. */
@@ -174,7 +191,7 @@ typedef struct vec_frame {
 bool vec_make_code(vec_program *self);
 /* Links that a chain of so many steps and inputs has at most; 0: too many for links. */
 VEC_INLINE uint32_t vec_links_most(uint32_t steps, uint32_t inputs) {
-    uint32_t most = 1 + 4 * steps + 2 * inputs;
+    uint32_t most = 1 + 4 * steps + 2 * inputs + VEC_FETCHES;
     return most <= VEC_LINKS ? most : 0;
 }
 /* Whether no operand of the code needs a tile: spans may be of any length. */
@@ -184,6 +201,12 @@ bool vec_reads_in_place(const vec_program *self);
  * goes to the output, or to the frame where the output is not flat. */
 #define vec_run_code VEC_SYMBOL(elementwise_run_code)
 void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int64_t count);
+/* Points the links of a frame at a span for vec_run_abreast, where operands need no tiles. */
+#define vec_point_span VEC_SYMBOL(elementwise_point_span)
+void vec_point_span(const vec_frame *frame, int64_t index, const int64_t *at);
+/* Runs VEC_ABREAST spans of program->abreast elements, a block of each in turn. */
+#define vec_run_abreast VEC_SYMBOL(elementwise_run_abreast)
+void vec_run_abreast(const vec_frame *frames);
 
 /* `count` elements of the operand from coordinates `at` on, to and from cells. */
 #define vec_load_cells  VEC_SYMBOL(elementwise_load)

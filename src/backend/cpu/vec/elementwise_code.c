@@ -4,8 +4,6 @@
  * which do everything else, and gives the same bits: the links of an op are the same in both. */
 #include "backend/cpu/vec/elementwise.h"
 
-enum { AHEAD = 2048 /* bytes that inputs are asked for ahead of their use */ };
-
 static bool is_half(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
 }
@@ -120,7 +118,31 @@ static void add_step(vec_program *self, uint32_t index) {
     if (is_kept(self, index)) add(self, vec_link_of_keep(), step->out, NULL);
 }
 
+/* Whether an input is read once and will not stay in a cache. */
+static bool is_fetched(const vec_program *self, const vec_operand *x) {
+    return self->is_past_caches && x->is_flat && x->bytes != 0 && x->bytes <= 4;
+}
+
+/* Which links ask for which lines: in pieces, spread over the steps. All at once they wait for each
+ * other and for the stores, and then nobody asks for anything while the steps compute. */
+static uint32_t fetch_slots(const vec_program *self, uint16_t *slots) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; VF >= 16 && i < self->input_count; i++) {
+        const vec_operand *x = &self->inputs[i];
+        if (count + 2 > VEC_FETCHES || !is_fetched(self, x)) continue;
+        slots[count++] = (uint16_t)(VEC_SLOT_FETCH + i);
+        if (VEC_BLOCK * x->bytes > 256) slots[count++] = (uint16_t)(VEC_SLOT_FETCH_MORE + i);
+    }
+    return count;
+}
+static void add_fetch(vec_program *self, uint16_t slot) {
+    const vec_operand *x = &self->inputs[(slot - VEC_SLOT_FETCH) % VEC_INPUTS];
+    add(self, vec_link_of_fetch(x->bytes), slot, NULL);
+}
+
 bool vec_make_code(vec_program *self) {
+    uint16_t fetches[VEC_FETCHES];
+    uint32_t fetch_count = fetch_slots(self, fetches), fetched = 0;
     self->link_count = 0;
     if (vec_links_most(self->step_count, self->input_count) == 0) return false;
     for (uint32_t s = 0; s < self->step_count; s++) {
@@ -129,8 +151,11 @@ bool vec_make_code(vec_program *self) {
     vec_link_run store = vec_link_of_store(self->output.at_link, false);
     if (store == NULL) return false;
     widen_inputs(self);
-    for (uint32_t s = 0; s < self->step_count; s++)
+    for (uint32_t s = 0; s < self->step_count; s++) {
+        for (; fetched * self->step_count <= s * fetch_count && fetched < fetch_count; fetched++)
+            add_fetch(self, fetches[fetched]);
         add_step(self, s);
+    }
     add(self, store, VEC_SLOT_OUT, NULL);
     return true;
 }
@@ -161,6 +186,9 @@ static void point_links(const vec_frame *frame, char *const *inputs, char *out) 
             link->mask = self->inputs[slot].is_spread ? 0 : -1;
         } else if (slot == VEC_SLOT_OUT) {
             link->memory = out;
+        } else if (slot >= VEC_SLOT_FETCH) {
+            link->memory = inputs[(slot - VEC_SLOT_FETCH) % VEC_INPUTS] + frame->ahead;
+            if (slot >= VEC_SLOT_FETCH_MORE) link->memory += 256;
         } else if (slot >= VEC_SLOT_WIDE) {
             link->memory = frame->memory + self->inputs[slot - VEC_SLOT_WIDE].cells_at;
             link->mask = 0;
@@ -222,7 +250,7 @@ static void run_rest(const vec_frame *frame, char *const *inputs, char *out, int
     take_block(out, room[VEC_INPUTS], count * self->output.link_bytes);
 }
 
-/* What is read once and will not stay in a cache is asked for ahead. */
+/* Inputs that are asked for before a block, where no links do it. */
 typedef struct ahead {
     uint32_t count;
     const char *from[4];
@@ -231,10 +259,10 @@ typedef struct ahead {
 
 static ahead inputs_ahead(const vec_program *self, char *const *inputs) {
     ahead list = {.count = 0};
-    for (uint32_t i = 0; self->is_past_caches && i < self->input_count && list.count < 4; i++) {
+    for (uint32_t i = 0; VF < 16 && i < self->input_count && list.count < 4; i++) {
         const vec_operand *x = &self->inputs[i];
-        if (!x->is_flat || x->bytes == 0 || !is_read(x)) continue;
-        list.from[list.count] = inputs[i] + AHEAD;
+        if (!is_fetched(self, x)) continue;
+        list.from[list.count] = inputs[i] + VEC_AHEAD;
         list.bytes[list.count++] = x->bytes;
     }
     return list;
@@ -311,4 +339,22 @@ void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int6
     if (whole == count) return;
     move_on(self, inputs, &out, whole);
     run_rest(frame, inputs, out, count - whole);
+}
+
+void vec_point_span(const vec_frame *frame, int64_t index, const int64_t *at) {
+    const vec_program *self = frame->program;
+    const vec_operand *y = &self->output;
+    char *inputs[VEC_INPUTS];
+    for (uint32_t i = 0; i < self->input_count; i++)
+        inputs[i] = find_input(frame, &self->inputs[i], index, at, self->abreast);
+    point_links(frame, inputs, (char *)y->tensor->data + index * y->bytes);
+    frame->links[self->link_count - 1].run = vec_link_of_store(y->tensor->dtype, true);
+}
+
+void vec_run_abreast(const vec_frame *frames) {
+    int64_t count = frames->program->abreast;
+    for (int64_t at = 0; at < count; at += VEC_BLOCK) {
+        for (int k = 0; k < VEC_ABREAST; k++)
+            start(frames[k].links, at);
+    }
 }

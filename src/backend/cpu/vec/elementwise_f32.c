@@ -323,6 +323,21 @@ vec_link_run vec_link_of_keep(void) {
     return keep;
 }
 
+/* A block of f32 has eight lines, one of bytes two. */
+#define FETCH(bytes)                                                              \
+    LINK(fetch_##bytes) {                                                         \
+        const char *m = link->memory + at * (bytes);                              \
+        VEC_UNROLLED for (int i = 0; i < 256 && i < VEC_BLOCK * (bytes); i += 64) \
+            __builtin_prefetch(m + i, 0, 3);                                      \
+        PASS_ON;                                                                  \
+    }
+FETCH(1)
+FETCH(2)
+FETCH(4)
+vec_link_run vec_link_of_fetch(uint32_t bytes) {
+    return bytes == 1 ? fetch_1 : bytes == 2 ? fetch_2 : fetch_4;
+}
+
 LINK(store_F32) {
     float *m = floats_at(link, at);
     EACH(PUT)

@@ -273,6 +273,18 @@ static void lay_out(vec_program *self) {
     if (is_in_memory) self->tile = INT64_MAX; /* one loop over everything */
 }
 
+/* Spans that run side by side: memory that is read in several places at once is read faster. Rows,
+ * or a part of an item each. */
+static int64_t span_abreast(const vec_program *self) {
+    int64_t row = self->sweep.dims[self->sweep.rank - 1];
+    int64_t span = row < self->item / VEC_ABREAST ? row : self->item / VEC_ABREAST;
+    bool is_even = span % VEC_BLOCK == 0 && (self->sweep.rank == 1 || row % span == 0);
+    bool is_possible = VF >= 16 && self->is_past_caches && self->has_code &&
+                       vec_reads_in_place(self) && self->frame_bytes <= VEC_ABREAST_FRAME &&
+                       self->link_count <= VEC_ABREAST_LINKS;
+    return is_possible && is_even ? span : 0;
+}
+
 /* Items are runs of the sweep. 4-bit outputs with gaps are one item: neighbours share a byte. */
 static int64_t item_elements(const vec_program *self, int64_t elements) {
     const vec_operand *y = &self->output;
@@ -324,6 +336,7 @@ vec_program *vec_program_make(const rlx_kernel_args *args, void *memory) {
     self->output.link_bytes = rlx_dtype_block_bytes(self->output.at_link);
     self->has_code = vec_make_code(self);
     lay_out(self);
+    self->abreast = span_abreast(self);
     return self;
 }
 

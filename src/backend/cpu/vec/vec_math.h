@@ -75,6 +75,26 @@ VEC_INLINE vf vec_expm1_near(vf r) {
     return vf_fma(vf_fma(high, s, low), s, r);
 }
 
+/* 1 / d of a normal number that is one, within 0.6 ulp. A division of 64 bytes keeps its unit for
+ * 10 cycles on Ice Lake. */
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+VEC_INLINE vf vec_reciprocal(vf d) {
+    vf r = (vf)_mm512_rcp14_ps((__m512)d);
+    return vf_fma(r, vf_fnma(d, r, vf_set(1.0f)), r);
+}
+/* The lesser of |x| and `most`, which it is where x is NaN. */
+VEC_INLINE vf vec_least_abs(vf x, float most) {
+    return (vf)_mm512_range_ps((__m512)x, (__m512)vf_set(most), 10);
+}
+#else
+VEC_INLINE vf vec_reciprocal(vf d) {
+    return 1.0f / d;
+}
+VEC_INLINE vf vec_least_abs(vf x, float most) {
+    return vf_min(vf_set(most), vf_abs(x));
+}
+#endif
+
 /* Beyond these e^x is 0 or infinity. NaN comes through: it is the second operand. */
 VEC_INLINE vf vec_exp_bound(vf x) {
     return vf_max(vf_set(-104.0f), vf_min(vf_set(89.0f), x));
@@ -126,7 +146,8 @@ VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
 }
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     (void)x;
-    return VEC_BIAS_POWER / vec_one_and_exp(z);
+    if (VF < 16) return VEC_BIAS_POWER / vec_one_and_exp(z);
+    return vec_reciprocal(vec_one_and_exp(z)) * VEC_BIAS_POWER;
 }
 VEC_INLINE vf vf_sigmoid(vf x) {
     return vec_sigmoid_end(x, vec_sigmoid_begin(x));
@@ -145,7 +166,7 @@ VEC_INLINE vf vec_gated(vf x, vf t, vec_reduced z) {
 
 /* x / (1 + e^-x) = ramp(x) - |x| / (1 + e^|x|), at most 3 ulp. */
 VEC_INLINE vf vec_silu_bound(vf x) {
-    return vf_min(vf_set(110.0f), vf_abs(x));
+    return vec_least_abs(x, 110.0f);
 }
 VEC_INLINE vec_reduced vec_silu_begin(vf x) {
     return vec_reduce_near(vec_silu_bound(x), VEC_BIAS);
