@@ -9,10 +9,12 @@
 
 typedef uint8_t vb __attribute__((vector_size(RLX_VEC_BYTES / 4))); /* VF bytes */
 
-/* VF bytes as lanes. */
+/* VF bytes as lanes. Named on x86: gcc 12 converts such vectors number by number. */
 VEC_INLINE vi vi_of_bytes(const uint8_t *from) {
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32
     return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
+#elif defined(__AVX512F__) && RLX_VEC_BYTES == 64
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
 #else
     vb bytes;
     memcpy(&bytes, from, sizeof bytes);
@@ -34,6 +36,8 @@ VEC_INLINE void vi_store_bytes(uint8_t *to, vi x) {
 VEC_INLINE vi vi_of_shorts(const int16_t *from) {
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32
     return (vi)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+#elif defined(__AVX512F__) && RLX_VEC_BYTES == 64
+    return (vi)_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from));
 #else
     typedef int16_t vs __attribute__((vector_size(RLX_VEC_BYTES / 2)));
     vs shorts;
