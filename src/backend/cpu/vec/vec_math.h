@@ -82,16 +82,9 @@ VEC_INLINE vf vec_reciprocal(vf d) {
     vf r = (vf)_mm512_rcp14_ps((__m512)d);
     return vf_fma(r, vf_fnma(d, r, vf_set(1.0f)), r);
 }
-/* The lesser of |x| and `most`, which it is where x is NaN. */
-VEC_INLINE vf vec_least_abs(vf x, float most) {
-    return (vf)_mm512_range_ps((__m512)x, (__m512)vf_set(most), 10);
-}
 #else
 VEC_INLINE vf vec_reciprocal(vf d) {
     return 1.0f / d;
-}
-VEC_INLINE vf vec_least_abs(vf x, float most) {
-    return vf_min(vf_set(most), vf_abs(x));
 }
 #endif
 
@@ -166,7 +159,7 @@ VEC_INLINE vf vec_gated(vf x, vf t, vec_reduced z) {
 
 /* x / (1 + e^-x) = ramp(x) - |x| / (1 + e^|x|), at most 3 ulp. */
 VEC_INLINE vf vec_silu_bound(vf x) {
-    return vec_least_abs(x, 110.0f);
+    return vf_min(vf_set(110.0f), vf_abs(x));
 }
 VEC_INLINE vec_reduced vec_silu_begin(vf x) {
     return vec_reduce_near(vec_silu_bound(x), VEC_BIAS);
