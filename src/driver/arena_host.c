@@ -74,12 +74,8 @@ static rlx_status take_given(host_arena *self, rlx_segment segment, rlx_arena_me
     return RLX_OK;
 }
 
-/* On a page of its own: processors compare the last twelve bits of addresses first, and rows of
- * weights and of results that are only some lines apart in them make loads wait for stores. */
 static rlx_status take_own(host_arena *self, rlx_segment segment, uint64_t alignment) {
-    const uint64_t page = 4096;
     uint64_t bytes = self->base.bytes[segment];
-    if (alignment < page) alignment = page;
     RLX_TRY_WITH(rlx_alloc_aligned(&self->base.allocator, bytes, alignment, &self->owned[segment]),
                  "%s segment", segment_names[segment]);
     self->base.address[segment] = self->owned[segment];

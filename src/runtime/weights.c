@@ -8,17 +8,16 @@
 
 #include <string.h>
 
-/* Weights begin with a page as the other segments do: see driver/arena_host.c. */
-enum { PIECE_BYTES = 4 << 20, GIVE_BACK_BYTES = 1 << 20, PAGE = 4096 };
+enum { PIECE_BYTES = 4 << 20, GIVE_BACK_BYTES = 1 << 20 };
 
 /* Every buffer is written, by a source or a prepare step; what lies between them is zero. Nothing
  * else is touched: pages become real as weights arrive. */
 static rlx_status allocate_weights(rlx_program *program) {
     const rlx_plan *plan = program->plan;
     uint64_t bytes = plan->segment_bytes[RLX_SEGMENT_WEIGHTS];
-    uint64_t alignment = plan->alignment < PAGE ? PAGE : plan->alignment;
-    RLX_TRY_WITH(rlx_alloc_aligned(&program->allocator, bytes, alignment, &program->owned),
-                 "weights");
+    RLX_TRY_WITH(
+        rlx_alloc_aligned(&program->allocator, bytes, program->plan->alignment, &program->owned),
+        "weights");
     rlx_prefer_large_pages(program->owned, bytes);
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const rlx_plan_buffer *buffer = &plan->buffers.items[i];
