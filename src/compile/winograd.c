@@ -24,8 +24,12 @@ static int64_t divide_up(int64_t a, int64_t b) {
  * block of channels (measured), and what its weights are worth, whoever has to hold and to fetch
  * them. `edge` 0: tap by tap. */
 static double cost_of(const conv_shape *shape, int64_t edge) {
-    const double bytes_per_step = 0.7; /* a step must save so many bytes to be worth them */
-    const double in_steps = edge == 2 ? 60 : 170, out_steps = edge == 2 ? 60 : 150;
+    /* Wide vectors do more in a step: the way to points and back takes more of them, most of it is
+     * loads and stores. */
+    const bool is_wide = shape->block > 8;
+    const double bytes_per_step = is_wide ? 1.0 : 0.7; /* a step must save so many bytes */
+    const double in_steps = is_wide ? (edge == 2 ? 250 : 700) : (edge == 2 ? 60 : 170);
+    const double out_steps = is_wide ? (edge == 2 ? 250 : 700) : (edge == 2 ? 60 : 150);
     double steps = (double)shape->in * (double)(shape->out_lanes / shape->block);
     double weights = (double)shape->in * (double)shape->out_lanes * (double)sizeof(float);
     if (edge == 0) {

@@ -14,11 +14,14 @@
 #include "ref/access.h"
 
 enum {
-    NEAR_BYTES = 288 * 1024, /* of an item's points: they stay in the second cache */
+    NEAR_BYTES = 288 * 1024,       /* of an item's points: they stay in the second cache, */
+    WIDE_NEAR_BYTES = 1024 * 1024, /* also as many where vectors are wide */
     LEAST_TILES = 2 * PIXELS,
     MOST_TILES = 48,
-    ITEMS = 8,                      /* panels are cut where there are fewer items than this, */
-    LEAST_PANELS = 4,               /* but not into less than so many */
+    WIDE_MOST_TILES = 64,
+    RUN = 32,  /* channels in one go of the inner loop, which then asks for the next weights */
+    ITEMS = 8, /* panels are cut where there are fewer items than this, */
+    LEAST_PANELS = VF < 16 ? 4 : 2, /* but not into less than so many */
     SKEW = 64 / (int)sizeof(float), /* between points, so that they do not meet in the cache */
     TAPS = 9
 };
@@ -37,6 +40,19 @@ typedef struct wino_work {
     vf low, high;
 } wino_work;
 
+/* Of an item. Weights come from far away, once for every item, and those of small images are large:
+ * where the second cache can hold it, such an image is one item. (Large images would only need
+ * larger workspaces, while the arena is full.) */
+static int64_t most_tiles(const wino_work *work) {
+    const int64_t tile_bytes = work->points * work->x_tile * (int64_t)sizeof(float);
+    const int64_t near = NEAR_BYTES / tile_bytes, wide = WIDE_NEAR_BYTES / tile_bytes;
+    if (VF >= 16 && work->tiles <= WIDE_MOST_TILES && wide >= LEAST_TILES) {
+        bool has_parts = work->panels >= 2 * LEAST_PANELS; /* for several threads */
+        return conv_least(has_parts ? WIDE_MOST_TILES : conv_divide_up(work->tiles, 2), wide);
+    }
+    return conv_least(MOST_TILES, near < LEAST_TILES ? LEAST_TILES : near / PIXELS * PIXELS);
+}
+
 static wino_work work_of(const rlx_kernel_args *args) {
     const rlx_conv_attrs *attrs = args->attrs;
     wino_work work = {.view = conv_view_of(args), .weights = args->in[1].data};
@@ -49,9 +65,7 @@ static wino_work work_of(const rlx_kernel_args *args) {
     work.tiles = work.image_tiles * view->batch;
     work.panels = conv_divide_up(view->out_channels, PANEL);
     work.x_tile = conv_divide_up(view->in_channels, BLOCK) * BLOCK;
-    int64_t most = NEAR_BYTES / (work.points * work.x_tile * (int64_t)sizeof(float));
-    most = conv_least(MOST_TILES, most < LEAST_TILES ? LEAST_TILES : most / PIXELS * PIXELS);
-    work.tile_items = conv_even(conv_divide_up(work.tiles, most), work.tiles);
+    work.tile_items = conv_even(conv_divide_up(work.tiles, most_tiles(&work)), work.tiles);
     work.item_tiles = conv_divide_up(work.tiles, work.tile_items);
     work.panel_items = conv_least(conv_divide_up(ITEMS, work.tile_items),
                                   conv_divide_up(work.panels, LEAST_PANELS));
@@ -80,8 +94,8 @@ typedef struct wino_spot {
 typedef struct wino_place {
     int64_t tile, tiles, panel, panel_end;
     float *x, *y; /* points of inputs, products of a panel */
-    int64_t x_at[MOST_TILES + 1], y_at[MOST_TILES + 1];
-    wino_spot spots[MOST_TILES];
+    int64_t x_at[WIDE_MOST_TILES + 1], y_at[WIDE_MOST_TILES + 1];
+    wino_spot spots[WIDE_MOST_TILES];
 } wino_place;
 
 static wino_spot spot_of(const wino_work *work, int64_t tile) {
@@ -173,7 +187,9 @@ static void multiply(const wino_work *work, const wino_place *place, int64_t pan
     const int64_t depth_channels = work->view.in_channels;
     const int64_t count = conv_divide_up(place->tiles, PIXELS), size = place->tiles / count,
                   larger = place->tiles % count;
-    conv_depth depth = {.run = depth_channels, .inner = 1, .middle = 1, .outer = 1};
+    /* Asked for all at once, the weights of the next point would hold up everything else. */
+    const int64_t run = VF >= 16 && depth_channels % RUN == 0 ? RUN : depth_channels;
+    const conv_depth depth = {.run = run, .inner = depth_channels / run, .middle = 1, .outer = 1};
     for (int64_t p = 0; p < work->points; p++) {
         conv_tile tile = {.x = place->x + p * work->x_point,
                           .y = place->y + p * work->y_point,
@@ -182,12 +198,12 @@ static void multiply(const wino_work *work, const wino_place *place, int64_t pan
                           .y_block = BLOCK,
                           .w = weights_of(work, panel, p)};
         tile.next = tile.w + depth_channels * PANEL;
-        tile.next_piece = depth_channels * PANEL / count;
+        tile.next_piece = run * PANEL / count;
         for (int64_t i = 0; i < count; i++) {
             int64_t now = size + (i < larger);
             VEC_SYMBOL(conv_tiles)[now - 1](&depth, &tile);
             tile.x_at += now, tile.y_at += now;
-            tile.next += tile.next_piece;
+            tile.next += tile.next_piece * depth.inner;
         }
     }
 }
