@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The block of query rows that an item works on: queries as the products want them, keys and values
+ * as f32, masks, and the way from scores to weights. */
+#ifndef RLX_BACKEND_CPU_VEC_ATTENTION_BLOCK_H
+#define RLX_BACKEND_CPU_VEC_ATTENTION_BLOCK_H
+
+#include "backend/cpu/vec/attention_few.h"
+
+/* Where an item works. All in the worker's own workspace. */
+typedef struct block {
+    const tiling *tiles;
+    const rlx_attention *at;
+    int64_t unit; /* whose rows these are; their queries stay packed from part to part */
+    rlx_query_row rows[BLOCK_ROWS];
+    int64_t row_count;
+    int64_t panel;                /* rows of the panel at hand */
+    int64_t seen_first, seen_end; /* keys that any row sees */
+    int64_t batch, head;
+    float *queries; /* [panels][depth][panel] */
+    float *scores;  /* [TILE_KEYS][panel] */
+    float *sums;    /* [rows][padded_width] */
+    float *most;    /* [rows]: the largest score so far */
+    float *total;   /* [rows]: sum of the weights */
+    float *factor;  /* [panel]: of the sums so far, when a larger score comes */
+    float *key_room, *value_room;
+} block;
+
+/* Scaled queries in groups of 8 rows, or of 4 where there are no more, vectors along the depth of
+ * all rows of a group side by side. */
+VEC_OUTLINE void pack_along(block *self) {
+    const rlx_attention *at = self->at;
+    int64_t stride = at->q->strides[3];
+    bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1;
+    float part[VF];
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        int64_t group = along_group(self->row_count, r), first = r / group * group;
+        float *to = self->queries + first * at->depth + (r - first) * VF;
+        for (int64_t d = 0; d < at->depth; d += VF, to += group * VF) {
+            const float *from = part;
+            if (r >= self->row_count) {
+                memset(part, 0, sizeof part);
+            } else if (lies) {
+                from = (const float *)at->q->data + self->rows[r].q + d;
+            } else {
+                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, VF, part);
+            }
+            vf_store(to, vf_load(from) * (float)at->scale);
+        }
+    }
+}
+
+/* Rows in the lanes for the panel that begins with row r: wide levels have no more vectors than
+ * there are rows for. */
+static int64_t panel_at(const block *self, int64_t r) {
+    int64_t panel = self->tiles->panel;
+    if (!IS_WIDE || panel <= VF) return panel;
+    return rlx_ref_least(panel, rlx_ref_divide_up(self->row_count - r, VF) * VF);
+}
+
+/* pack_queries by whole vectors, where rows lie as f32: from row `first` on. */
+static void pack_turned(block *self, int64_t first, int64_t panel) {
+    static const float none[VF];
+    const rlx_attention *at = self->at;
+    for (int64_t r = 0; r < panel; r += VF) {
+        const float *from[VF];
+        for (int64_t d = 0; d < at->depth; d += VF) {
+            VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
+                bool is_row = first + r + i < self->row_count;
+                from[i] =
+                    is_row ? (const float *)at->q->data + self->rows[first + r + i].q + d : none;
+                __asm__ volatile(""); /* one by one */
+            }
+            turn_rows(from, (float)at->scale, self->queries + first * at->depth + d * panel + r,
+                      panel);
+        }
+    }
+}
+
+/* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
+VEC_OUTLINE void pack_queries(block *self) {
+    const rlx_attention *at = self->at;
+    int64_t most = self->tiles->panel, chunk = self->tiles->chunk;
+    float part[TILE_KEYS];
+    if (!IS_WIDE && self->tiles->is_along) {
+        pack_along(self);
+        return;
+    }
+    if (IS_WIDE && chunk == 1 && most >= VF && at->depth % VF == 0 &&
+        at->q->dtype == RLX_DTYPE_F32 && at->q->strides[3] == 1) {
+        for (int64_t r = 0; r < self->row_count; r += most)
+            pack_turned(self, r, panel_at(self, r));
+        return;
+    }
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        int64_t first = r / most * most, panel = panel_at(self, first), step = panel * chunk;
+        float *to = self->queries + first * at->depth + (r - first) * chunk;
+        if (r - first >= panel) break;
+        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
+            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
+            memset(part, 0, sizeof part);
+            if (r < self->row_count) {
+                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
+            }
+            if (chunk == FEW_CHUNK) {
+                for (int64_t i = 0; i < count; i += FEW_CHUNK)
+                    for (int64_t j = 0; j < FEW_CHUNK; j++)
+                        to[(d + i) / FEW_CHUNK * step + j] = part[i + j] * (float)at->scale;
+                continue;
+            }
+            VEC_ROLLED for (int64_t i = 0; i < count; i++) {
+                to[(d + i) * panel] = part[i] * (float)at->scale;
+                __asm__ volatile(""); /* one by one: a vector would be taken apart, in 10 KB */
+            }
+        }
+    }
+}
+
+/* Rows [first, first + count) of k or v as f32, side by side, `padded` apart. */
+VEC_OUTLINE void decode_rows(const rlx_tensor *tensor, int64_t base, int64_t first, int64_t count,
+                             int64_t padded, float *out) {
+    int64_t length = tensor->dims[3];
+    bool is_half = tensor->strides[3] == 1 &&
+                   (tensor->dtype == RLX_DTYPE_F16 || tensor->dtype == RLX_DTYPE_BF16);
+    for (int64_t t = 0; t < count; t++, out += padded) {
+        int64_t at = base + (first + t) * tensor->strides[2], i = 0;
+        const uint16_t *from = (const uint16_t *)tensor->data + at;
+        if (is_half && tensor->dtype == RLX_DTYPE_F16) {
+            for (; i + VF <= length; i += VF)
+                vf_store(out + i, vf_of_f16(vh_load(from + i)));
+        } else if (is_half) {
+            for (; i + VF <= length; i += VF)
+                vf_store(out + i, vf_of_bf16(vh_load(from + i)));
+        } else if (tensor->dtype == RLX_DTYPE_F32 && tensor->strides[3] == 1) {
+            for (; i + VF <= length; i += VF)
+                vf_store(out + i, vf_load((const float *)tensor->data + at + i));
+        }
+        if (i < length) {
+            vec_read_f32(tensor, at + i * tensor->strides[3], tensor->strides[3], length - i,
+                         out + i);
+        }
+        for (i = length; i < padded; i++)
+            out[i] = 0;
+    }
+}
+
+/* A tile of k or v: rows of f32, `stride` apart. */
+static const float *tile_of(const rlx_tensor *tensor, bool in_place, int64_t base, int64_t first,
+                            int64_t count, int64_t padded, float *room, int64_t *out_stride) {
+    if (in_place) {
+        *out_stride = tensor->strides[2];
+        return (const float *)tensor->data + base + first * tensor->strides[2];
+    }
+    decode_rows(tensor, base, first, count, padded, room);
+    *out_stride = padded;
+    return room;
+}
+
+/* The additive mask of `count` keys from `first` on. */
+VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
+                          int64_t count) {
+    const rlx_attention *at = self->at;
+    int64_t panel = self->panel, stride = at->mask_strides[3];
+    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel >= VF;
+    float part[TILE_KEYS];
+    for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
+        int64_t offset = self->rows[first_row + r].mask + first * stride;
+        vec_read_f32(at->mask, offset, stride, count, part);
+        if (is_common) break;
+        for (int64_t t = 0; t < count; t++)
+            self->scores[t * panel + r] += part[t];
+    }
+    for (int64_t t = 0; is_common && t < count; t++) {
+        for (int64_t i = 0; i < panel; i += VF) {
+            float *score = self->scores + t * panel + i;
+            vf_store(score, vf_load(score) + part[t]);
+        }
+    }
+}
+
+/* s -> cap tanh(s / cap), as 1 - 2 / (e^(2 s / cap) + 1). */
+VEC_OUTLINE void cap_scores(const block *self, int64_t count) {
+    float cap = (float)self->at->softcap, twice = 2 / cap;
+    for (int64_t i = 0; i < count * self->panel; i += VF) {
+        vf e = vf_exp(vf_load(self->scores + i) * twice);
+        vf_store(self->scores + i, cap - 2 * cap / (e + 1.0f));
+    }
+}
+
+/* Keys that a row may not see get minus infinity. counts: the keys that any row of a vector of rows
+ * sees; scores beyond them are not looked at. */
+VEC_OUTLINE void hide_keys(const block *self, int64_t first_row, int64_t first, int64_t seen,
+                           const int64_t *counts) {
+    int64_t panel = self->panel;
+    for (int64_t r = 0; IS_WIDE && panel < VF && first_row + r < self->row_count; r++) {
+        const rlx_query_row *row = &self->rows[first_row + r];
+        for (int64_t t = 0; t < seen; t++)
+            if (first + t < row->first || first + t >= row->end)
+                self->scores[t * panel + r] = -INFINITY;
+    }
+    for (int64_t i = 0; i + VF <= panel; i += VF) {
+        int64_t count = counts[i / VF];
+        union {
+            vi v;
+            int32_t lane[VF];
+        } from, to;
+        for (int64_t lane = 0; lane < VF; lane++) {
+            const rlx_query_row *row = &self->rows[first_row + i + lane];
+            int64_t low = row->first - first, high = row->end - first;
+            from.lane[lane] = (int32_t)(low < 0 ? 0 : low > count ? count : low);
+            to.lane[lane] = (int32_t)(high < 0 ? 0 : high > count ? count : high);
+        }
+        for (int64_t t = 0; t < count; t++) {
+            float *score = self->scores + t * panel + i;
+            vi now = vi_set((int32_t)t), is_seen = (now >= from.v) & (now < to.v);
+            vf_store(score, vf_select(is_seen, vf_load(score), vf_set(-INFINITY)));
+        }
+    }
+}
+
+/* The largest of `count` scores `panel` apart, lane by lane, and of `top`. */
+VEC_OUTLINE vf highest(const float *scores, int64_t panel, int64_t count, vf top) {
+    vf a = top, b = top, c = top;
+    int64_t t = 0;
+    for (; t + 4 <= count; t += 4) {
+        top = vf_max(vf_load(scores + t * panel), top);
+        a = vf_max(vf_load(scores + (t + 1) * panel), a);
+        b = vf_max(vf_load(scores + (t + 2) * panel), b);
+        c = vf_max(vf_load(scores + (t + 3) * panel), c);
+    }
+    for (; t < count; t++)
+        top = vf_max(vf_load(scores + t * panel), top);
+    return vf_max(vf_max(top, a), vf_max(b, c));
+}
+
+/* scores = e^(scores - base); their sum. While one group is brought to its end the next one begins:
+ * instructions of one exponential wait for each other. */
+VEC_OUTLINE vf exponentials(float *scores, int64_t panel, int64_t count, vf base) {
+    vf total = {0};
+    exp_parts part[EXP_GROUP];
+    int64_t t = 0;
+    for (; IS_WIDE && t + EXP_GROUP <= count; t += EXP_GROUP) {
+        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
+            vf weight = weight_of(vf_load(scores + (t + i) * panel), base);
+            vf_store(scores + (t + i) * panel, weight);
+            total += weight;
+        }
+    }
+    if (!IS_WIDE && count >= EXP_GROUP) {
+        VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) part[i] =
+            exp_begin(vf_load(scores + i * panel) - base, EXP_ZERO, 0);
+        for (bool is_last = false; !is_last; t += EXP_GROUP) {
+            is_last = t + 2 * EXP_GROUP > count;
+            const float *next = scores + (is_last ? t : t + EXP_GROUP) * panel;
+            VEC_UNROLLED for (int i = 0; i < EXP_GROUP; i++) {
+                vf weight = exp_end(part[i].r, part[i].scale);
+                vf_store(scores + (t + i) * panel, weight);
+                total += weight;
+                part[i] = exp_begin(vf_load(next + i * panel) - base, EXP_ZERO, 0);
+            }
+        }
+    }
+    for (; t < count; t++) {
+        vf weight = weight_of(vf_load(scores + t * panel), base);
+        vf_store(scores + t * panel, weight);
+        total += weight;
+    }
+    return total;
+}
+
+/* Scores become weights; the sums so far move to the new maximum. Where a panel is less than a
+ * vector, several keys lie in one. */
+static bool weigh(const block *self, int64_t first_row, int64_t seen, const int64_t *counts) {
+    int64_t panel = self->panel, step = panel < VF ? VF : panel;
+    vi is_same = ~(vi){0};
+    for (int64_t i = 0; i < panel; i += VF) {
+        float *most_at = self->most + first_row + i, *total_at = self->total + first_row + i;
+        int64_t count = counts[i / VF];
+        for (int64_t t = count; t < seen && panel >= VF; t++) /* rows beside them may see these */
+            vf_store(self->scores + t * panel + i, vf_set(0));
+        if (panel < VF) {
+            count = rlx_ref_divide_up(seen * panel, VF);
+            for (int64_t t = seen * panel; t < count * VF; t++)
+                self->scores[t] = -INFINITY;
+        }
+        vf most = vf_load(most_at);
+        vf top = few_highest(highest(self->scores + i, step, count, most), panel);
+        /* nothing seen: no NaN of inf - inf */
+        vf base = weight_base(vf_select(top == -INFINITY, vf_set(0), top));
+        vf factor = weight_change(weight_base(most), base);
+        vf total = few_sum(exponentials(self->scores + i, step, count, base), panel);
+        is_same &= top == most;
+        vf_store(most_at, top);
+        vf_store(total_at, vf_load(total_at) * factor + total);
+        vf_store(self->factor + i, factor);
+    }
+    return !vi_all(is_same);
+}
+
+VEC_OUTLINE void rescale(const block *self, int64_t first_row, int64_t row_count) {
+    int64_t width = self->tiles->padded_width;
+    for (int64_t r = 0; r < row_count; r++) {
+        float *sums = self->sums + (first_row + r) * width, factor = self->factor[r];
+        for (int64_t i = 0; factor != 1 && i < width; i += VF)
+            vf_store(sums + i, vf_load(sums + i) * factor);
+    }
+}
+
+#endif
