@@ -42,6 +42,16 @@ class Inputs(tool.ToolTest):
             self.rlx("run", model, "--input", "x=x.npy", "--output-dir", ".")
             self.assertEqual(tool.read_npy(self.path("y.npy")), (descr, (3,), values))
 
+    def test_sizes_that_a_run_makes_zero_give_empty_results(self):
+        self.write_npy("n.npy", "<i8", (), [0])
+        for text in ("input x : f32[3, n<=5]\ninput c : f32[3, 1]\ny = add(x, c)\n",
+                     "input x : f32[0, 16, 7, 7]\nparam w : f32[48, 16, 3, 3] = seeded(1, 0.1)\n"
+                     "y = conv(x, w) pads=[1, 1, 1, 1]\n",
+                     "input x : f32[n<=64, 64]\nparam w : f32[64, 64] = seeded(1, 0.1)\ny = matmul(x, w)\n"):
+            model = self.write("m.rlx", f"rlx 1\ninput n : i64[]\n{text}output y\n")
+            for device in ("cpu", "cpu:scalar"):
+                self.rlx("run", model, "--device", device, "--input", "n=n.npy", prints="empty")
+
     def test_raw_bits_stand_for_types_that_numpy_does_not_have(self):
         model = self.write("m.rlx", "rlx 1\ninput x : bf16[2]\ny = cast(x) to=f32\noutput y\n")
         self.write_npy("x.npy", "<u2", (2,), [0x3F80, 0xC000])

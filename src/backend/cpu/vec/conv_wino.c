@@ -48,7 +48,7 @@ static int64_t most_tiles(const wino_work *work) {
     const int64_t near = NEAR_BYTES / tile_bytes, wide = WIDE_NEAR_BYTES / tile_bytes;
     if (VF >= 16 && work->tiles <= WIDE_MOST_TILES && wide >= LEAST_TILES) {
         bool has_parts = work->panels >= 2 * LEAST_PANELS; /* for several threads */
-        return conv_least(has_parts ? WIDE_MOST_TILES : conv_divide_up(work->tiles, 2), wide);
+        return conv_least(has_parts ? WIDE_MOST_TILES : work->tiles / 2 + 1, wide);
     }
     return conv_least(MOST_TILES, near < LEAST_TILES ? LEAST_TILES : near / PIXELS * PIXELS);
 }

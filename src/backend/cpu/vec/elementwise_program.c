@@ -278,11 +278,11 @@ static void lay_out(vec_program *self) {
 static int64_t span_abreast(const vec_program *self) {
     int64_t row = self->sweep.dims[self->sweep.rank - 1];
     int64_t span = row < self->item / VEC_ABREAST ? row : self->item / VEC_ABREAST;
-    bool is_even = span % VEC_BLOCK == 0 && (self->sweep.rank == 1 || row % span == 0);
     bool is_possible = VF >= 16 && self->is_past_caches && self->has_code &&
                        vec_reads_in_place(self) && self->frame_bytes <= VEC_ABREAST_FRAME &&
                        self->link_count <= VEC_ABREAST_LINKS;
-    return is_possible && is_even ? span : 0;
+    if (!is_possible || span == 0 || span % VEC_BLOCK != 0) return 0; /* rows may be empty */
+    return self->sweep.rank == 1 || row % span == 0 ? span : 0;
 }
 
 /* Items are runs of the sweep. 4-bit outputs with gaps are one item: neighbours share a byte. */

@@ -98,11 +98,6 @@ static matmul_kind kind_of(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_F16 ? PANEL_F16 : dtype == RLX_DTYPE_BF16 ? PANEL_BF16 : PANEL_F32;
 }
 
-/* Equal parts of a whole: part `index` begins at whole * index / count. */
-static int64_t part_start(int64_t whole, int64_t count, int64_t index) {
-    return whole / count * index + matmul_least(index, whole % count);
-}
-
 /* How the output of one batch is cut: from shapes alone. */
 typedef struct cut {
     int64_t row_blocks, column_blocks; /* columns are counted in panels */
@@ -116,8 +111,8 @@ typedef struct cut {
 static int64_t row_start(const matmul *mm, const cut *by, int64_t index) {
     int64_t whole = matmul_up(mm->m, MATMUL_ROWS), many = 4;
     if (by->row_blocks < many || whole < many * by->row_blocks)
-        return part_start(mm->m, by->row_blocks, index);
-    return matmul_least(part_start(whole, by->row_blocks, index) * MATMUL_ROWS, mm->m);
+        return matmul_part_start(mm->m, by->row_blocks, index);
+    return matmul_least(matmul_part_start(whole, by->row_blocks, index) * MATMUL_ROWS, mm->m);
 }
 
 static int64_t block_cost(const matmul *mm, int64_t rows, int64_t panels) {
@@ -166,7 +161,7 @@ static int64_t most_rows(const matmul *mm) {
 /* Where block `index` of k begins: on a whole block of every block type. */
 static int64_t depth_start(const matmul *mm, int64_t blocks, int64_t index) {
     if (is_in_blocks(mm)) return matmul_least(index * BLOCK_DEPTH, mm->k);
-    return part_start(mm->k, blocks, index);
+    return matmul_part_start(mm->k, blocks, index);
 }
 
 static cut cut_of(const matmul *mm) {
@@ -460,8 +455,8 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         self.kind = is_packed(&mm) ? kind_of(mm.b->dtype) : PANEL_F32;
         self.m = row_start(&mm, &by, row);
         int64_t groups = matmul_up(panels, by.beside);
-        int64_t end_group = part_start(groups, by.column_blocks, column + 1);
-        self.first_panel = part_start(groups, by.column_blocks, column) * by.beside;
+        int64_t end_group = matmul_part_start(groups, by.column_blocks, column + 1);
+        self.first_panel = matmul_part_start(groups, by.column_blocks, column) * by.beside;
         self.panels = matmul_least(end_group * by.beside, panels) - self.first_panel;
         self.tiles = tiling_of(row_start(&mm, &by, row + 1) - self.m, by.beside, self.kind);
         self.is_copied = is_copied(&mm, &by);

@@ -23,6 +23,11 @@ VEC_INLINE int64_t matmul_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
+/* Where part `index` of `count` nearly equal ones begins. */
+VEC_INLINE int64_t matmul_part_start(int64_t whole, int64_t count, int64_t index) {
+    return whole / count * index + matmul_least(index, whole % count);
+}
+
 static inline matmul matmul_make(const rlx_kernel_args *args) {
     return rlx_cpu_matmul_make(args, MATMUL_COLUMNS);
 }
