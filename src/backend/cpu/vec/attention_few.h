@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scores of up to a vector of rows with all lanes at work (wide levels): a vector has four rows
  * with FEW_CHUNK lanes each, a chunk of a key goes to all rows at once, and what is left to add up
- * at the end is a chunk, not a vector. Loads are the limit: this machine's 64-byte level does
+ * at the end is a chunk, not a vector. Loads are the limit: an Ice Lake does
  * little more than one per turn of its two multiply-add units, and a chunk of one or two lanes
  * needs as many loads as products. */
 #ifndef RLX_BACKEND_CPU_VEC_ATTENTION_FEW_H
