@@ -101,6 +101,7 @@ typedef struct rlx_bench_report {
     FILE *out;
     bool json, is_judged;
     int code;
+    uint64_t waited_ns; /* for cores of their own: rlx_bench_settle */
 } rlx_bench_report;
 /* Prints the head and how busy the machine is; judges only with so many processors to be had. */
 rlx_bench_report rlx_bench_report_begin(FILE *out, bool json, uint32_t processors);
@@ -108,6 +109,9 @@ rlx_bench_report rlx_bench_report_begin(FILE *out, bool json, uint32_t processor
 void rlx_bench_report_row(const rlx_bench_report *self, const char *name, const char *more,
                           double value, const char *unit, double limit);
 void rlx_bench_report_judge(rlx_bench_report *self, bool is_met);
+/* Before a trial on several threads: waits until they have a core each. When a topic has waited for
+ * seconds it goes on all the same, and its rows are not judged from then on. */
+void rlx_bench_settle(rlx_bench_report *self, uint32_t threads);
 
 /* Times of a limit and of ours, measured in turns; the ratio is limit / ours: 1 is at the limit. */
 typedef struct rlx_bench_pairs {

@@ -42,6 +42,7 @@ static bool compare(bench *self, const int *shape, const subject *what, ready *m
             peer_end(&self->peers[p]);
     }
     for (uint32_t trial = 0; trial <= RLX_BENCH_TRIALS; trial++) {
+        rlx_bench_settle(&self->base.report, what->threads);
         for (uint32_t p = 0; p < PEER_COUNT; p++) {
             double ns = self->peers[p].process > 0 ? peer_run(&self->peers[p], repeats) : -1;
             double own = ns > 0 ? against_best_run(model, repeats) : 0;

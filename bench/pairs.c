@@ -8,7 +8,7 @@ static const double tolerance = 1.25;
 
 rlx_bench_report rlx_bench_report_begin(FILE *out, bool json, uint32_t processors) {
     double busy = rlx_bench_busy(processors);
-    rlx_bench_report report = {out, json, false, 0};
+    rlx_bench_report report = {.out = out, .json = json};
     report.is_judged = busy <= RLX_BENCH_BUSY_LIMIT && rlx_bench_threads() >= processors;
     if (!report.is_judged) fputs("rlx bench: the machine is too busy to judge\n", stderr);
     rlx_bench_head(out, json);

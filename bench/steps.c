@@ -76,6 +76,7 @@ static bool measure_tiny(rlx_bench_report *self, ready *one, ready *two) {
 static bool measure_shared(rlx_bench_report *self, ready *one, ready *two) {
     rlx_bench_figures over = {.count = 0}, whole = {.count = 0};
     for (uint32_t trial = 0; trial < RLX_BENCH_TRIALS; trial++) {
+        rlx_bench_settle(self, 2);
         double a = best_of(one, 5, SHARED_STEPS), b = best_of(two, 5, SHARED_STEPS);
         if (a < 0 || b < 0) return false;
         whole.items[whole.count++] = a;
