@@ -39,7 +39,7 @@ enum {
     CHUNKS = 64,               /* of a large job, about */
     PATIENCE = 16,             /* pauses before a thread takes chunks of another */
     FEW_CHUNKS = 8,            /* fewer of them per thread are not cut evenly */
-    LEAST_CHUNK_COST = 8192,   /* elementary operations that make a chunk at least */
+    LEAST_CHUNK_COST = 16384,  /* elementary operations that make a chunk at least */
     MOST_CHUNK_COST = 32768,   /* and at most, where items are that small */
     SHARE_COST = 32768         /* less than this stays on the caller */
 };
@@ -51,7 +51,7 @@ enum {
 /* Items [next, end) that nobody has claimed. On a cache line of its own. */
 typedef struct pool_part {
     _Alignas(64) _Atomic int64_t next;
-    int64_t end;
+    int64_t end, chunk;
 } pool_part;
 
 struct rlx_pool {
@@ -105,17 +105,22 @@ static int64_t units_of(int64_t units, int64_t part, int64_t parts) {
     return units / parts * part + units % parts * part / parts;
 }
 
-/* Cuts the items into parts of whole chunks; into equal ones where chunks are few: five chunks for
- * two would let one of them wait for a sixth of the job. */
+/* Cuts the items into parts of whole chunks. Where chunks are few, five for two threads would let
+ * one of them wait for a sixth of the job: parts are equal then, and so are the chunks of
+ * a part, none smaller than asked for: every call of a kernel costs as much as hundreds of
+ * operations. */
 static void open_parts(rlx_pool *pool, const rlx_pool_job *job, uint32_t count) {
     int64_t chunks = (job->items - 1) / job->chunk + 1, begin = 0;
     bool are_few = chunks < FEW_CHUNKS * (int64_t)count;
     int64_t units = are_few ? job->items : chunks, unit = are_few ? 1 : job->chunk;
     pool->part_count = count;
     for (uint32_t i = 0; i < count; i++) {
+        pool_part *part = &pool->parts[i];
         int64_t end = i + 1 == count ? job->items : units_of(units, i + 1, count) * unit;
-        atomic_store_explicit(&pool->parts[i].next, begin, memory_order_relaxed);
-        pool->parts[i].end = begin = end;
+        int64_t whole = are_few ? (end - begin) / job->chunk : 0;
+        atomic_store_explicit(&part->next, begin, memory_order_relaxed);
+        part->chunk = whole > 0 ? (end - begin - 1) / whole + 1 : job->chunk;
+        part->end = begin = end;
     }
 }
 
@@ -134,16 +139,16 @@ static void let_owner_claim(const rlx_pool *pool, const pool_part *part) {
 
 /* The next chunk for a worker, of its own part or of another; false: none is left. `turn` is the
  * part that it is at, counted from its own. */
-static bool claim(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker, uint32_t *turn,
-                  int64_t *out_begin, int64_t *out_end) {
+static bool claim(rlx_pool *pool, uint32_t worker, uint32_t *turn, int64_t *out_begin,
+                  int64_t *out_end) {
     while (*turn < pool->part_count) {
         pool_part *part = &pool->parts[(worker + *turn) % pool->part_count];
         int64_t begin = part->end;
         if (!is_empty(part))
-            begin = atomic_fetch_add_explicit(&part->next, job->chunk, memory_order_relaxed);
+            begin = atomic_fetch_add_explicit(&part->next, part->chunk, memory_order_relaxed);
         if (begin < part->end) {
             *out_begin = begin;
-            *out_end = part->end - begin < job->chunk ? part->end : begin + job->chunk;
+            *out_end = part->end - begin < part->chunk ? part->end : begin + part->chunk;
             return true;
         }
         if (++*turn < pool->part_count)
@@ -162,7 +167,7 @@ static bool run_chunks(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker,
     bool is_done = false;
     is_inside = true;
     do {
-        is_done = !claim(pool, job, worker, &turn, &begin, &end);
+        is_done = !claim(pool, worker, &turn, &begin, &end);
         if (!is_done) job->run(job->context, worker, begin, end);
     } while (!is_done && ((turn == 0 && is_empty(own)) || is_fresh(self)));
     is_inside = false;
