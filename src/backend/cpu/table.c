@@ -7,6 +7,12 @@
 #include <string.h>
 
 /* clang-format off */
+#define PREPARATIONS(level)                                                                        \
+    extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_##level,                      \
+        rlx_cpu_attention_preparation_##level, rlx_cpu_matmul_preparation_##level;                 \
+    static const rlx_cpu_preparation *const level##_preparations[] = {                             \
+        &rlx_cpu_elementwise_preparation_##level, &rlx_cpu_attention_preparation_##level,          \
+        &rlx_cpu_matmul_preparation_##level, NULL};
 #if defined(__x86_64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx2[];
 #include "backend/cpu/vec/families.def"
@@ -16,9 +22,7 @@ static const rlx_cpu_override *const avx2_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx2, rlx_cpu_attention_preparation_avx2;
-static const rlx_cpu_preparation *const avx2_preparations[] = {&rlx_cpu_elementwise_preparation_avx2,
-    &rlx_cpu_attention_preparation_avx2, NULL};
+PREPARATIONS(avx2)
 #if defined(RLX_HAS_AVX512)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx512[];
 #define NARROW(family)
@@ -30,9 +34,7 @@ static const rlx_cpu_override *const avx512_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_avx512, rlx_cpu_attention_preparation_avx512;
-static const rlx_cpu_preparation *const avx512_preparations[] = {&rlx_cpu_elementwise_preparation_avx512,
-    &rlx_cpu_attention_preparation_avx512, NULL};
+PREPARATIONS(avx512)
 #endif
 #elif defined(__aarch64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_neon[];
@@ -43,9 +45,7 @@ static const rlx_cpu_override *const neon_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_neon, rlx_cpu_attention_preparation_neon;
-static const rlx_cpu_preparation *const neon_preparations[] = {&rlx_cpu_elementwise_preparation_neon,
-    &rlx_cpu_attention_preparation_neon, NULL};
+PREPARATIONS(neon)
 #endif
 static const rlx_cpu_preparation *const no_preparations[] = {NULL};
 static const rlx_cpu_override *const no_families[] = {NULL};

@@ -441,37 +441,74 @@ static void run_few(const block *self) {
     }
 }
 
+/* What hangs on shapes alone: worked out once, since a small product takes as long. */
+typedef struct ready {
+    matmul mm;
+    cut by;
+    room at;
+} ready;
+
+static ready make_ready(const rlx_kernel_args *args) {
+    ready self = {.mm = matmul_make(args)};
+    self.by = cut_of(&self.mm);
+    self.at = room_of(&self.mm);
+    return self;
+}
+
+/* Few rows: `count` items from `column` on. */
+static void run_thin(block *self, int64_t column, int64_t count) {
+    const cut *by = self->by;
+    self->first_panel = column * by->panels;
+    self->panels = matmul_least(by->panels * count,
+                                matmul_up(self->mm->n, MATMUL_COLUMNS) - self->first_panel);
+    run_few(self);
+}
+
+static void run_item(block *self, int64_t row, int64_t column) {
+    const matmul *mm = self->mm;
+    const cut *by = self->by;
+    int64_t panels = matmul_up(mm->n, MATMUL_COLUMNS), groups = matmul_up(panels, by->beside);
+    int64_t end_group = matmul_part_start(groups, by->column_blocks, column + 1);
+    self->m = row_start(mm, by, row);
+    self->first_panel = matmul_part_start(groups, by->column_blocks, column) * by->beside;
+    self->panels = matmul_least(end_group * by->beside, panels) - self->first_panel;
+    self->tiles = tiling_of(row_start(mm, by, row + 1) - self->m, by->beside, self->kind);
+    self->is_copied = is_copied(mm, by);
+    run_block(self);
+}
+
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    matmul mm = matmul_make(args);
-    cut by = cut_of(&mm);
-    room at = room_of(&mm);
+    ready now;
+    const ready *from = args->prepared;
+    if (from == NULL) now = make_ready(args), from = &now;
+    const matmul *mm = &from->mm;
+    const cut *by = &from->by;
     _Alignas(64) float here[SMALL_ROOM];
-    float *workspace = at.all <= SMALL_ROOM ? here : args->workspace;
-    int64_t panels = matmul_up(mm.n, MATMUL_COLUMNS), per_batch = by.row_blocks * by.column_blocks;
-    for (int64_t item = begin; item < end; item++) {
+    float *workspace = from->at.all <= SMALL_ROOM ? here : args->workspace;
+    block self = {.mm = mm, .by = by, .kind = is_packed(mm) ? kind_of(mm->b->dtype) : PANEL_F32};
+    self.a = workspace, self.b = workspace + from->at.b, self.sums = workspace + from->at.sums;
+    for (int64_t item = begin, per_batch = by->row_blocks * by->column_blocks; item < end; item++) {
         int64_t rest = item % per_batch;
-        int64_t row = rest % by.row_blocks, column = rest / by.row_blocks;
-        block self = {.mm = &mm, .by = &by, .at = rlx_cpu_matmul_batch_at(&mm, item / per_batch)};
-        self.kind = is_packed(&mm) ? kind_of(mm.b->dtype) : PANEL_F32;
-        self.m = row_start(&mm, &by, row);
-        int64_t groups = matmul_up(panels, by.beside);
-        int64_t end_group = matmul_part_start(groups, by.column_blocks, column + 1);
-        self.first_panel = matmul_part_start(groups, by.column_blocks, column) * by.beside;
-        self.panels = matmul_least(end_group * by.beside, panels) - self.first_panel;
-        self.tiles = tiling_of(row_start(&mm, &by, row + 1) - self.m, by.beside, self.kind);
-        self.is_copied = is_copied(&mm, &by);
-        self.a = workspace, self.b = workspace + at.b, self.sums = workspace + at.sums;
-        if (by.is_thin && mm.m <= FEW_ROWS) {
+        int64_t row = rest % by->row_blocks, column = rest / by->row_blocks;
+        self.at = rlx_cpu_matmul_batch_at(mm, item / per_batch);
+        if (by->is_thin && mm->m <= FEW_ROWS) {
             /* One row: items that follow each other are one, of more streams. */
-            int64_t count = mm.m == 1 ? matmul_least(end - item, by.column_blocks - column) : 1;
-            self.first_panel = column * by.panels;
-            self.panels = matmul_least(by.panels * count, panels - self.first_panel);
+            int64_t count = mm->m == 1 ? matmul_least(end - item, by->column_blocks - column) : 1;
             item += count - 1;
-            run_few(&self);
+            run_thin(&self, column, count);
             continue;
         }
-        run_block(&self);
+        run_item(&self, row, column);
     }
+}
+
+static uint64_t ready_bytes(const rlx_kernel_args *args) {
+    (void)args;
+    return sizeof(ready);
+}
+
+static void make(const rlx_kernel_args *args, void *memory) {
+    *(ready *)memory = make_ready(args);
 }
 
 static int64_t items(const rlx_kernel_args *args) {
@@ -526,3 +563,4 @@ const rlx_cpu_override VEC_SYMBOL(matmul)[] = {
     {RLX_OP_MATMUL, 0, takes_plain, {VEC_NAME("matmul"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
+const rlx_cpu_preparation VEC_SYMBOL(matmul_preparation) = {run, ready_bytes, make, NULL};
