@@ -7,12 +7,13 @@
 #include <string.h>
 
 /* clang-format off */
-#define PREPARATIONS(level)                                                                        \
+#define PREPARATIONS(level, narrow)                                                                \
     extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_##level,                      \
-        rlx_cpu_attention_preparation_##level, rlx_cpu_matmul_preparation_##level;                 \
+        rlx_cpu_attention_preparation_##level, rlx_cpu_matmul_preparation_##level,                 \
+        rlx_cpu_move_preparation_##narrow;                                                         \
     static const rlx_cpu_preparation *const level##_preparations[] = {                             \
         &rlx_cpu_elementwise_preparation_##level, &rlx_cpu_attention_preparation_##level,          \
-        &rlx_cpu_matmul_preparation_##level, NULL};
+        &rlx_cpu_matmul_preparation_##level, &rlx_cpu_move_preparation_##narrow, NULL};
 #if defined(__x86_64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx2[];
 #include "backend/cpu/vec/families.def"
@@ -22,7 +23,7 @@ static const rlx_cpu_override *const avx2_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-PREPARATIONS(avx2)
+PREPARATIONS(avx2, avx2)
 #if defined(RLX_HAS_AVX512)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx512[];
 #define NARROW(family)
@@ -34,7 +35,7 @@ static const rlx_cpu_override *const avx512_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-PREPARATIONS(avx512)
+PREPARATIONS(avx512, avx2)
 #endif
 #elif defined(__aarch64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_neon[];
@@ -45,7 +46,7 @@ static const rlx_cpu_override *const neon_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-PREPARATIONS(neon)
+PREPARATIONS(neon, neon)
 #endif
 static const rlx_cpu_preparation *const no_preparations[] = {NULL};
 static const rlx_cpu_override *const no_families[] = {NULL};

@@ -245,28 +245,50 @@ static void do_item(block *self, const cutting *cuts, float *shared, int64_t ite
     write_rows(self);
 }
 
-static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    rlx_attention at = rlx_ref_attention(args);
-    tiling tiles = make_tiling(&at);
-    cutting cuts = cut(&at, &tiles, args->workspace_bytes);
-    block self; /* clearing its rows would take as long as a few keys */
-    self.tiles = &tiles;
-    self.at = &at;
-    self.unit = -1;
-    self.panel = tiles.panel;
-    place_own(&self, &cuts, args->workspace);
-    for (int64_t item = begin; item < end; item++)
-        do_item(&self, &cuts, args->common, item);
+/* What hangs on shapes alone. */
+typedef struct ready {
+    rlx_attention at;
+    tiling tiles;
+    cutting cuts;
+} ready;
+
+VEC_OUTLINE ready make_ready(const rlx_kernel_args *args, uint64_t room) {
+    ready self = {.at = rlx_ref_attention(args)};
+    self.tiles = make_tiling(&self.at);
+    self.cuts = cut(&self.at, &self.tiles, room);
+    return self;
 }
 
-VEC_OUTLINE cutting cut_args(const rlx_kernel_args *args, uint64_t room) {
-    rlx_attention at = rlx_ref_attention(args);
-    tiling tiles = make_tiling(&at);
-    return cut(&at, &tiles, room);
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    ready now;
+    const ready *from = args->prepared;
+    if (from == NULL) now = make_ready(args, args->workspace_bytes), from = &now;
+    block self; /* clearing its rows would take as long as a few keys */
+    self.tiles = &from->tiles;
+    self.at = &from->at;
+    self.unit = -1;
+    self.panel = from->tiles.panel;
+    place_own(&self, &from->cuts, args->workspace);
+    for (int64_t item = begin; item < end; item++)
+        do_item(&self, &from->cuts, args->common, item);
+}
+
+static cutting cut_args(const rlx_kernel_args *args, uint64_t room) {
+    return make_ready(args, room).cuts;
+}
+
+static uint64_t ready_bytes(const rlx_kernel_args *args) {
+    (void)args;
+    return sizeof(ready);
+}
+
+static void make(const rlx_kernel_args *args, void *memory) {
+    *(ready *)memory = make_ready(args, args->workspace_bytes);
 }
 
 static void start(const rlx_kernel_args *args) {
-    cutting cuts = cut_args(args, args->workspace_bytes);
+    const ready *from = args->prepared;
+    cutting cuts = from != NULL ? from->cuts : cut_args(args, args->workspace_bytes);
     _Atomic uint32_t *left = args->common;
     for (int64_t i = 0; cuts.parts > 1 && i < cuts.units; i++)
         atomic_store_explicit(&left[i], (uint32_t)cuts.parts, memory_order_relaxed);
@@ -298,4 +320,4 @@ const rlx_cpu_override VEC_SYMBOL(attention)[] = {
     {RLX_OP_ATTENTION, 0, takes, {VEC_NAME("attention"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
-const rlx_cpu_preparation VEC_SYMBOL(attention_preparation) = {run, NULL, NULL, start};
+const rlx_cpu_preparation VEC_SYMBOL(attention_preparation) = {run, ready_bytes, make, start};

@@ -442,16 +442,39 @@ static bool fits(const rlx_kernel_args *args) {
     return true;
 }
 
+/* All moves of a step, found once: a small one takes less time than to find it. */
+typedef struct moves {
+    bool fits;
+    uint32_t count;
+    move items[];
+} moves;
+
+static uint64_t moves_bytes(const rlx_kernel_args *args) {
+    uint32_t most = args->op == RLX_OP_CONCAT ? args->in_count : args->out_count;
+    return sizeof(moves) + most * sizeof(move);
+}
+
+static void make(const rlx_kernel_args *args, void *memory) {
+    moves *self = memory;
+    int64_t offset = 0;
+    *self = (moves){.fits = fits(args)};
+    while (self->fits && next_move(args, self->count, &offset, &self->items[self->count]))
+        self->count++;
+}
+
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const moves *all = args->prepared;
     int64_t offset = 0;
     move m;
-    if (!fits(args)) {
+    if (all == NULL ? !fits(args) : !all->fits) {
         vec_scalar_run(args, begin, end);
         return;
     }
-    for (uint32_t k = 0; begin < end && next_move(args, k, &offset, &m); k++) {
-        int64_t items = move_items(&m);
-        if (begin < items) move_run(&m, begin, rlx_ref_least(end, items));
+    for (uint32_t k = 0; begin < end; k++) {
+        if (all == NULL ? !next_move(args, k, &offset, &m) : k >= all->count) return;
+        const move *now = all == NULL ? &m : &all->items[k];
+        int64_t items = move_items(now);
+        if (begin < items) move_run(now, begin, rlx_ref_least(end, items));
         begin = begin < items ? 0 : begin - items;
         end -= items;
     }
@@ -488,3 +511,4 @@ const rlx_cpu_override VEC_SYMBOL(move)[] = {
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
 /* clang-format on */
+const rlx_cpu_preparation VEC_SYMBOL(move_preparation) = {run, moves_bytes, make, NULL};
