@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx bench steps`: what a step costs beside its work. Tiny steps (an elementwise op on 8 numbers,
- * in a chain that nothing fuses) on one thread and on two; a step that is just large enough to be
- * shared, against half of its time on one thread; and how much two threads get done beside a busy
- * loop of equal priority, against one thread beside the same loop. Figures of a pair alternate. */
+ * in a chain that nothing fuses) on one thread and on two, and of other ops; a step that is just
+ * large enough to be shared, against half of its time on one thread; and how much two threads get
+ * done beside a busy loop of equal priority, against one thread beside the same loop. Figures of a
+ * pair alternate. */
 #include "bench.h"
 #include "ready.h"
 
@@ -30,20 +31,35 @@ static void print_cost(rlx_bench_report *self, const char *name, const rlx_bench
     rlx_bench_report_judge(self, best <= limit && median <= limit * tolerance);
 }
 
+/* What a chain consists of: v1 = op(v0 MORE, v2 = op(v1 MORE, and so on. */
+typedef struct link {
+    const char *op, *parameters, *more;
+} link;
+static const link negation = {"neg", "", ")"};
+static const link others[] = {
+    {"softmax", "", ") axis=1"},
+    {"layer_norm", "param g : f32[8] = seeded(1, 1)\nparam b : f32[8] = seeded(2, 1)\n",
+     ", g, b) axis=1"},
+    {"matmul", "param w : f32[8, 8] = seeded(1, 0.3)\n", ", w)"},
+    {"cumsum", "", ") axis=1"},
+};
+
 /* A chain of `steps` equal nodes. The text is the caller's to free. */
-static char *chain_text(const char *op, const char *shape, uint32_t steps) {
+static char *chain_text(const link *of, const char *shape, uint32_t steps) {
     size_t bytes = 256 + (size_t)steps * 64, at = 0;
     char *text = malloc(bytes);
     if (text == NULL) return NULL;
-    at += (size_t)snprintf(text, bytes, "rlx 1\ninput v0 : f32%s\n", shape);
+    at += (size_t)snprintf(text, bytes, "rlx 1\ninput v0 : f32%s\n%s", shape, of->parameters);
     for (uint32_t i = 0; i < steps; i++)
-        at += (size_t)snprintf(text + at, bytes - at, "v%u = %s(v%u)\n", i + 1, op, i);
+        at +=
+            (size_t)snprintf(text + at, bytes - at, "v%u = %s(v%u%s\n", i + 1, of->op, i, of->more);
     snprintf(text + at, bytes - at, "output v%u\n", steps);
     return text;
 }
 
-static bool make_chain(ready *self, const char *shape, uint32_t steps, uint32_t threads) {
-    char *text = chain_text("neg", shape, steps);
+static bool make_chain(ready *self, const link *of, const char *shape, uint32_t steps,
+                       uint32_t threads) {
+    char *text = chain_text(of, shape, steps);
     bool is_made = text != NULL && ready_make(self, text, threads, true);
     free(text);
     return is_made;
@@ -71,6 +87,30 @@ static bool measure_tiny(rlx_bench_report *self, ready *one, ready *two) {
     print_cost(self, "tiny step, 1 thread", &alone, 0.15);
     print_cost(self, "tiny step, 2 threads, not shared", &unshared, 0.2);
     return true;
+}
+
+/* Other ops on 8 numbers, one thread. */
+static bool measure_other(rlx_bench_report *self, const link *of) {
+    rlx_bench_figures us = {.count = 0};
+    ready chain = {0};
+    char name[80];
+    bool is_done = make_chain(&chain, of, "[1, 8]", TINY_STEPS, 1) && best_of(&chain, 3, 1) >= 0;
+    for (uint32_t trial = 0; is_done && trial < RLX_BENCH_TRIALS; trial++) {
+        us.items[us.count++] = best_of(&chain, TINY_RUNS, TINY_STEPS);
+        is_done = us.items[trial] >= 0;
+    }
+    ready_free(&chain);
+    if (!is_done) return false;
+    snprintf(name, sizeof name, "tiny step, %s, 1 thread", of->op);
+    print_cost(self, name, &us, 0.15);
+    return true;
+}
+
+static bool measure_others(rlx_bench_report *self) {
+    bool is_done = true;
+    for (size_t i = 0; is_done && i < sizeof others / sizeof *others; i++)
+        is_done = measure_other(self, &others[i]);
+    return is_done;
 }
 
 static bool measure_shared(rlx_bench_report *self, ready *one, ready *two) {
@@ -138,9 +178,9 @@ static bool with_pair(rlx_bench_report *self, const char *shape, uint32_t steps,
                                       const char *what),
                       const char *what) {
     ready one = {0}, two = {0};
-    bool is_done = make_chain(&one, shape, steps, 1) && make_chain(&two, shape, steps, 2) &&
-                   best_of(&one, 3, 1) >= 0 && best_of(&two, 3, 1) >= 0 &&
-                   measure(self, &one, &two, what);
+    bool is_done = make_chain(&one, &negation, shape, steps, 1) &&
+                   make_chain(&two, &negation, shape, steps, 2) && best_of(&one, 3, 1) >= 0 &&
+                   best_of(&two, 3, 1) >= 0 && measure(self, &one, &two, what);
     ready_free(&one);
     ready_free(&two);
     return is_done;
@@ -160,7 +200,7 @@ int rlx_bench_steps(FILE *out, bool json) {
     rlx_bench_report self = rlx_bench_report_begin(out, json, 2);
     char shape[32];
     snprintf(shape, sizeof shape, "[%d]", SHARED_ELEMENTS);
-    bool is_done = with_pair(&self, "[8]", TINY_STEPS, tiny, NULL) &&
+    bool is_done = with_pair(&self, "[8]", TINY_STEPS, tiny, NULL) && measure_others(&self) &&
                    with_pair(&self, shape, SHARED_STEPS, shared, NULL) &&
                    with_pair(&self, shape, 10, measure_crowded, "small steps") &&
                    with_pair(&self, "[1048576]", 10, measure_crowded, "large steps");

@@ -10,10 +10,11 @@
 #define PREPARATIONS(level, narrow)                                                                \
     extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_##level,                      \
         rlx_cpu_attention_preparation_##level, rlx_cpu_matmul_preparation_##level,                 \
-        rlx_cpu_move_preparation_##narrow;                                                         \
+        rlx_cpu_move_preparation_##narrow, rlx_cpu_norm_preparation_##narrow;                      \
     static const rlx_cpu_preparation *const level##_preparations[] = {                             \
         &rlx_cpu_elementwise_preparation_##level, &rlx_cpu_attention_preparation_##level,          \
-        &rlx_cpu_matmul_preparation_##level, &rlx_cpu_move_preparation_##narrow, NULL};
+        &rlx_cpu_matmul_preparation_##level, &rlx_cpu_move_preparation_##narrow,                   \
+        &rlx_cpu_norm_preparation_##narrow, NULL};
 #if defined(__x86_64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx2[];
 #include "backend/cpu/vec/families.def"

@@ -17,10 +17,21 @@ typedef struct norm {
     int64_t length;
     double epsilon;
     bool is_rms, streams;
-    /* Rows of x and of the residual from `turned_from` on, side by side; NULL: as they lie. */
-    const void *turned, *turned_residual;
-    int64_t turned_from;
 } norm;
+
+/* Rows of x and of the residual from `first` on, side by side; NULL: as they lie. */
+typedef struct turned {
+    const void *x, *residual;
+    int64_t first;
+} turned;
+
+/* What hangs on shapes alone: found once, since a short row takes as long. */
+typedef struct ready {
+    norm self;
+    bool fits, turns_x, turns_residual;
+    int64_t run;                   /* common_run, where scale and bias are no rows; else 0 */
+    vec_index x, residual, y, sum; /* the dims before the normalised ones */
+} ready;
 
 /* Rows that are put side by side at a time: a line of memory has as many f32. Longer rows than
  * these are left to scalar C. */
@@ -342,49 +353,39 @@ VEC_INLINE void write_runs(rlx_dtype dtype, affine w, const row *r, moments m, i
     }
 }
 
-/* The dims before the normalised ones. */
-typedef struct places {
-    vec_index x, residual, y, sum;
-} places;
-
-VEC_INLINE row row_at(rlx_dtype dtype, const norm *self, const places *all, int64_t item) {
-    int64_t bytes = vec_bytes(dtype);
-    row r = {.from = vec_at(self->x, bytes, vec_index_at(&all->x, item)),
-             .y = vec_to(self->y, bytes, vec_index_at(&all->y, item)),
+VEC_INLINE row row_at(rlx_dtype dtype, const ready *from, const turned *by, int64_t item) {
+    const norm *self = &from->self;
+    int64_t bytes = vec_bytes(dtype), at = (item - by->first) * self->length * bytes;
+    row r = {.from = vec_at(self->x, bytes, vec_index_at(&from->x, item)),
+             .y = vec_to(self->y, bytes, vec_index_at(&from->y, item)),
              .n = self->length};
-    if (self->turned != NULL)
-        r.from = (const char *)self->turned + (item - self->turned_from) * self->length * bytes;
+    if (by->x != NULL) r.from = (const char *)by->x + at;
     if (self->residual->data != NULL)
-        r.residual = vec_at(self->residual, bytes, vec_index_at(&all->residual, item));
-    if (self->turned_residual != NULL)
-        r.residual =
-            (const char *)self->turned_residual + (item - self->turned_from) * self->length * bytes;
-    if (self->sum->data != NULL) r.sum = vec_to(self->sum, bytes, vec_index_at(&all->sum, item));
+        r.residual = vec_at(self->residual, bytes, vec_index_at(&from->residual, item));
+    if (by->residual != NULL) r.residual = (const char *)by->residual + at;
+    if (self->sum->data != NULL) r.sum = vec_to(self->sum, bytes, vec_index_at(&from->sum, item));
     return r;
 }
 
-VEC_INLINE void run_rows(rlx_dtype dtype, const norm *self, int64_t begin, int64_t end) {
-    places all = {vec_index_without(self->x, self->axis, self->x->rank),
-                  vec_index_without(self->residual, self->axis, self->residual->rank),
-                  vec_index_without(self->y, self->axis, self->y->rank),
-                  vec_index_without(self->sum, self->axis, self->sum->rank)};
+VEC_INLINE void run_rows(rlx_dtype dtype, const ready *from, const turned *by, int64_t begin,
+                         int64_t end) {
+    const norm *self = &from->self;
     affine w = {self->scale->data, self->bias->data, self->scale->dtype == RLX_DTYPE_F32,
                 self->bias->dtype == RLX_DTYPE_F32};
     bool is_plain = self->residual->data == NULL && self->sum->data == NULL, is_known = false;
-    int64_t run = is_row(self, self->scale) && is_row(self, self->bias) ? 0 : common_run(self);
     moments m = {0, 0, 0};
     for (int64_t item = begin; self->length > 0 && item < end; item++) {
-        row r = row_at(dtype, self, &all, item), next = r;
-        if (run != 0) {
+        row r = row_at(dtype, from, by, item), next = r;
+        if (from->run != 0) {
             m = first_moments(dtype, self, &r);
-            write_runs(dtype, w, &r, m, run);
+            write_runs(dtype, w, &r, m, from->run);
             continue;
         }
         bool streams = self->streams && (uintptr_t)r.y % RLX_VEC_BYTES == 0;
         if (!is_known) m = first_moments(dtype, self, &r);
         is_known = is_plain && item + 1 < end;
         if (is_known) {
-            next = row_at(dtype, self, &all, item + 1);
+            next = row_at(dtype, from, by, item + 1);
             float shift = first_shift(dtype, self, &next);
             sums s = sums_none(shift);
             is_known = write_common(dtype, w, &r, m, streams, &next, shift, &s);
@@ -433,22 +434,44 @@ static int64_t turned_bytes(const norm *self) {
     return TURN_ROWS * self->length * vec_bytes(self->x->dtype);
 }
 
+static void make(const rlx_kernel_args *args, void *memory) {
+    ready *made = memory;
+    *made = (ready){.self = norm_of(args)};
+    const norm *self = &made->self;
+    made->fits = fits(self);
+    if (!made->fits) return;
+    made->turns_x = is_turned(self, self->x);
+    made->turns_residual = is_turned(self, self->residual);
+    made->run = is_row(self, self->scale) && is_row(self, self->bias) ? 0 : common_run(self);
+    made->x = vec_index_without(self->x, self->axis, self->x->rank);
+    made->residual = vec_index_without(self->residual, self->axis, self->residual->rank);
+    made->y = vec_index_without(self->y, self->axis, self->y->rank);
+    made->sum = vec_index_without(self->sum, self->axis, self->sum->rank);
+}
+
+static uint64_t ready_bytes(const rlx_kernel_args *args) {
+    (void)args;
+    return sizeof(ready);
+}
+
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    norm self = norm_of(args);
-    if (!fits(&self)) {
+    ready now;
+    const ready *from = args->prepared;
+    if (from == NULL) make(args, &now), from = &now;
+    if (!from->fits) {
         vec_scalar_run(args, begin, end);
         return;
     }
-    bool is_x = is_turned(&self, self.x), is_residual = is_turned(&self, self.residual);
+    const norm *self = &from->self;
     char *room = args->workspace;
     for (int64_t at = begin, next; at < end; at = next) {
-        next = is_x || is_residual ? rlx_ref_least(at + TURN_ROWS, end) : end;
-        self.turned_from = at;
-        if (is_x) self.turned = turn_rows(&self, self.x, at, next, room);
-        if (is_residual)
-            self.turned_residual =
-                turn_rows(&self, self.residual, at, next, room + (is_x ? turned_bytes(&self) : 0));
-        VEC_BY_DTYPE(self.x->dtype, run_rows, &self, at, next);
+        turned by = {.first = at};
+        next = from->turns_x || from->turns_residual ? rlx_ref_least(at + TURN_ROWS, end) : end;
+        if (from->turns_x) by.x = turn_rows(self, self->x, at, next, room);
+        if (from->turns_residual)
+            by.residual = turn_rows(self, self->residual, at, next,
+                                    room + (from->turns_x ? turned_bytes(self) : 0));
+        VEC_BY_DTYPE(self->x->dtype, run_rows, from, &by, at, next);
     }
 }
 
@@ -480,3 +503,4 @@ const rlx_cpu_override VEC_SYMBOL(norm)[] = {
      {VEC_NAME("rms_norm"), run, vec_scalar_items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
+const rlx_cpu_preparation VEC_SYMBOL(norm_preparation) = {run, ready_bytes, make, NULL};
