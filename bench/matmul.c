@@ -91,22 +91,23 @@ static bool product(bench *self, const int *shape, uint32_t threads) {
 }
 
 /* u8 times i8, sums of 32 bits. */
-static bool bytes(bench *self, int m, int side, uint32_t threads) {
+static bool bytes(bench *self, const int *shape, uint32_t threads) {
+    const int m = shape[0], k = shape[1], n = shape[2];
     char text[256], name[96];
     ready model = {0};
     const probe_kernels *probe = self->base.kernels;
     subject what = {.name = name,
                     .threads = threads,
-                    .amount = 2.0 * m * side * side,
+                    .amount = 2.0 * m * k * n,
                     .limit = against_multiply_bytes,
                     .unit = "Gop/s"};
     if (probe->multiply_bytes == NULL) return true;
     if (strcmp(probe->bytes_by, "VNNI") == 0 && m == 1024) what.bar = 0.65;
-    snprintf(name, sizeof name, "int8 %d x %d x %d (peak of %s)", m, side, side, probe->bytes_by);
+    snprintf(name, sizeof name, "int8 %d x %d x %d (peak of %s)", m, k, n, probe->bytes_by);
     snprintf(text, sizeof text,
              "rlx 1\ninput x : u8[%d, %d]\nparam w : i8[%d, %d] = seeded(1, 100)\n"
              "y = matmul(x, w) to=i32\noutput y\n",
-             m, side, side, side);
+             m, k, k, n);
     bool is_done =
         ready_make(&model, text, threads, false) && against_measure(&self->base, &what, &model);
     ready_free(&model);
@@ -159,7 +160,8 @@ static bool measure_all(bench *self) {
     for (uint32_t t = 1; t <= threads; t++) {
         for (size_t i = 0; is_done && i < sizeof shapes / sizeof *shapes; i++)
             is_done = product(self, shapes[i], t);
-        is_done = is_done && bytes(self, 1024, 1024, t) && bytes(self, 1, 4096, t);
+        is_done = is_done && bytes(self, (const int[]){1024, 1024, 1024}, t) &&
+                  bytes(self, (const int[]){1, 4096, 4096}, t);
     }
     print_mean(self);
     return is_done && vector(self, "f32", 4, threads) && vector(self, "f16", 2, threads);
@@ -168,7 +170,7 @@ static bool measure_all(bench *self) {
 static bool measure_shape(bench *self, const int *shape) {
     bool is_done = true;
     for (uint32_t t = 1; is_done && t <= rlx_bench_threads() && t <= 2; t++)
-        is_done = product(self, shape, t);
+        is_done = product(self, shape, t) && bytes(self, shape, t);
     return is_done;
 }
 
