@@ -132,8 +132,9 @@ typedef struct rlx_matmul_attrs {
     bool transpose_a, transpose_b; /* the last two axes */
     bool gated;                    /* the residual multiplies: act(alpha a b + bias) * residual */
     double alpha;                  /* 0 means 1 */
-    rlx_dtype to; /* output dtype when has_to (i32 for 8-bit operands); else that of a */
+    rlx_dtype to; /* output dtype when has_to (i32 for 8-bit operands); else that of a, or f32 */
     bool has_to;
+    int64_t zero; /* matmul_quantised to 8 bits: what is added to them */
     rlx_activation activation;
 } rlx_matmul_attrs;
 

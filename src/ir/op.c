@@ -23,13 +23,11 @@ static const rlx_field none_fields[] = {{"", RLX_FIELD_BOOL, 0}};
 static const rlx_field unary_fields[] = {FIELD(F64, unary, alpha), FIELD(F64, unary, beta)};
 static const rlx_field cast_fields[] = {FIELD(DTYPE, cast, to)};
 static const rlx_field chain_fields[] = {FIELD(LIST, chain, code)};
-static const rlx_field matmul_fields[] = {FIELD(BOOL, matmul, transpose_a),
-                                          FIELD(BOOL, matmul, transpose_b),
-                                          FIELD(BOOL, matmul, gated),
-                                          FIELD(F64, matmul, alpha),
-                                          FIELD(BOOL, matmul, has_to),
-                                          FIELD(DTYPE, matmul, to),
-                                          ACTIVATION(matmul)};
+static const rlx_field matmul_fields[] = {
+    FIELD(BOOL, matmul, transpose_a), FIELD(BOOL, matmul, transpose_b),
+    FIELD(BOOL, matmul, gated),       FIELD(F64, matmul, alpha),
+    FIELD(BOOL, matmul, has_to),      FIELD(DTYPE, matmul, to),
+    FIELD(I64, matmul, zero),         ACTIVATION(matmul)};
 static const rlx_field conv_fields[] = {
     FIELD(INTS, conv, strides), FIELD(INTS, conv, dilations),
     FIELD(INTS, conv, pads),    FIELD(INTS, conv, output_padding),
@@ -161,7 +159,8 @@ bool rlx_op_may_overwrite(rlx_op op, uint32_t input) {
     if (info == NULL) return false;
     if ((info->flags & RLX_OPF_ELEMENTWISE) != 0) return true;
     if (op == RLX_OP_ALL_REDUCE || op == RLX_OP_BROADCAST) return true;
-    return (op == RLX_OP_MATMUL || op == RLX_OP_CONV) && input == 3; /* the residual */
+    return (op == RLX_OP_MATMUL || op == RLX_OP_MATMUL_QUANTISED || op == RLX_OP_CONV) &&
+           input == 3; /* the residual */
 }
 
 const char *rlx_op_name(rlx_op op) {

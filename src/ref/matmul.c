@@ -7,13 +7,15 @@
 #include "ir/layout.h"
 #include "ref/tile.h"
 
+#include <math.h>
 #include <string.h>
 
-typedef enum accumulator { IN_F32, IN_F64, IN_U32, IN_U64 } accumulator;
+typedef enum accumulator { IN_F32, IN_F64, IN_U32, IN_U64, IN_U32_SCALED } accumulator;
 
 /* The operands as [batch..][m][k] x [batch..][k][n]; strides in elements. */
 typedef struct matmul {
     const rlx_tensor *a, *b, *bias, *residual, *out;
+    const rlx_tensor *scale, *offset; /* of matmul_quantised */
     accumulator accumulator;
     int64_t m, n, k;
     bool is_b_transposed;
@@ -22,6 +24,8 @@ typedef struct matmul {
     int64_t batch_dims[RLX_MAX_RANK];
     int64_t a_batch[RLX_MAX_RANK], b_batch[RLX_MAX_RANK], out_batch[RLX_MAX_RANK];
     int64_t bias_batch[RLX_MAX_RANK], residual_batch[RLX_MAX_RANK];
+    int64_t scale_batch[RLX_MAX_RANK], offset_batch[RLX_MAX_RANK];
+    int64_t scale_m, scale_n, offset_m, offset_n, zero;
     int64_t a_m, a_k, b_k, b_n, out_m, out_n, bias_m, bias_n, residual_m, residual_n;
     double alpha;
     bool gated;
@@ -32,7 +36,7 @@ typedef struct matmul {
 /* Where a tile lies: its first row and column, its size, and the offsets of its batch. */
 typedef struct tile_place {
     int64_t m, n, rows, columns;
-    int64_t a, b, out, bias, residual;
+    int64_t a, b, out, bias, residual, scale, offset;
 } tile_place;
 
 /* Element (k, n) of a packed b, without its batch. */
@@ -71,7 +75,60 @@ static int64_t packed_offset(const matmul *mm, int64_t k, int64_t n) {
 #define DEPTH  RLX_TILE_DEPTH
 #include "ref/matmul_body.h"
 
-static accumulator accumulator_of(const rlx_tensor *a, const rlx_tensor *out) {
+/* round(v) + zero as 8 bits: what round, add, clip and cast make of it one after the other. */
+static void write_bytes(const matmul *mm, int64_t at, int64_t count, const float *values) {
+    const bool is_signed = mm->out->dtype == RLX_DTYPE_I8;
+    const float least = is_signed ? -128 : 0, most = least + 255;
+    uint8_t *to = mm->out->data;
+    for (int64_t j = 0; j < count; j++, at += mm->out_n) {
+        float value = rintf(values[j]) + (float)mm->zero;
+        value = value < least ? least : value > most ? most : value;
+        to[at] = isnan(value) ? 0 : (uint8_t)(int32_t)value;
+    }
+}
+
+/* A row of sums of matmul_quantised. */
+static void store_scaled(const matmul *mm, const tile_place *at, int64_t m, const uint32_t *sums) {
+    const int64_t count = at->columns, to = at->out + m * mm->out_m + at->n * mm->out_n;
+    float values[RLX_TILE_COLUMNS], factors[RLX_TILE_COLUMNS];
+    uint32_t offsets[RLX_TILE_COLUMNS] = {0};
+    rlx_ref_addend bias = {mm->bias, at->bias + m * mm->bias_m + at->n * mm->bias_n, mm->bias_n};
+    rlx_ref_addend residual = {
+        mm->residual, at->residual + m * mm->residual_m + at->n * mm->residual_n, mm->residual_n};
+    rlx_ref_addend none = {0};
+    if (mm->offset->data != NULL)
+        rlx_ref_read_u32(mm->offset, at->offset + m * mm->offset_m + at->n * mm->offset_n,
+                         mm->offset_n, count, offsets);
+    for (int64_t j = 0; j < count; j++)
+        values[j] = (float)(int32_t)(sums[j] + offsets[j]);
+    if (mm->scale->data != NULL) {
+        rlx_ref_read_f32(mm->scale, at->scale + m * mm->scale_m + at->n * mm->scale_n, mm->scale_n,
+                         count, factors);
+        for (int64_t j = 0; j < count; j++)
+            values[j] *= factors[j];
+    }
+    rlx_ref_finish_f32(values, count, bias, mm->gated ? none : residual, &mm->activation);
+    if (mm->gated && mm->residual->data != NULL) {
+        rlx_ref_read_f32(mm->residual, residual.offset, residual.stride, count, factors);
+        for (int64_t j = 0; j < count; j++)
+            values[j] *= factors[j];
+    }
+    if (mm->out->dtype == RLX_DTYPE_F32) {
+        rlx_ref_write_f32(mm->out, to, mm->out_n, count, values);
+    } else {
+        write_bytes(mm, to, count, values);
+    }
+}
+
+static void tile_scaled(const matmul *mm, const tile_place *at) {
+    uint32_t acc[RLX_TILE_ROWS * RLX_TILE_COLUMNS] = {0};
+    sums_u32(mm, at, acc);
+    for (int64_t i = 0; i < at->rows; i++)
+        store_scaled(mm, at, at->m + i, acc + i * RLX_TILE_COLUMNS);
+}
+
+static accumulator accumulator_of(rlx_op op, const rlx_tensor *a, const rlx_tensor *out) {
+    if (op == RLX_OP_MATMUL_QUANTISED) return IN_U32_SCALED;
     if (rlx_dtype_row_of(a->dtype)->class_ == RLX_CLASS_FLOAT)
         return a->dtype == RLX_DTYPE_F64 ? IN_F64 : IN_F32;
     return rlx_dtype_block_bytes(out->dtype) == 8 ? IN_U64 : IN_U32;
@@ -129,13 +186,16 @@ static matmul make_matmul(const rlx_kernel_args *args) {
                  .b = &args->in[1],
                  .bias = args->in_count > 2 ? &args->in[2] : &absent,
                  .residual = args->in_count > 3 ? &args->in[3] : &absent,
+                 .scale = args->in_count > 4 ? &args->in[4] : &absent,
+                 .offset = args->in_count > 5 ? &args->in[5] : &absent,
                  .out = &args->out[0],
+                 .zero = attrs->zero,
                  .alpha = attrs->alpha == 0 ? 1 : attrs->alpha,
                  .gated = attrs->gated,
                  .activation = attrs->activation};
     bool has_m = mm.a->rank > 1, has_n = mm.b->rank > 1;
     bool in_blocks = rlx_dtype_block_elements(mm.b->dtype) > 1;
-    mm.accumulator = accumulator_of(mm.a, mm.out);
+    mm.accumulator = accumulator_of(args->op, mm.a, mm.out);
     set_operands(&mm, attrs);
     mm.batch_rank = mm.out->rank - has_m - has_n;
     memcpy(mm.batch_dims, mm.out->dims, sizeof mm.batch_dims);
@@ -147,6 +207,10 @@ static matmul make_matmul(const rlx_kernel_args *args) {
     rlx_ref_output_strides(mm.bias, mm.out, has_m, has_n, mm.bias_batch, &mm.bias_m, &mm.bias_n);
     rlx_ref_output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
                            &mm.residual_n);
+    rlx_ref_output_strides(mm.scale, mm.out, has_m, has_n, mm.scale_batch, &mm.scale_m,
+                           &mm.scale_n);
+    rlx_ref_output_strides(mm.offset, mm.out, has_m, has_n, mm.offset_batch, &mm.offset_m,
+                           &mm.offset_n);
     mm.depth = in_blocks ? RLX_TILE_DEPTH_BLOCK : RLX_TILE_DEPTH;
     mm.tile_rows = in_blocks || mm.accumulator == IN_F64 || mm.accumulator == IN_U64
                        ? RLX_TILE_ROWS_WIDE
@@ -167,6 +231,8 @@ static void run_tile(const matmul *mm, int64_t item) {
     at.out = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->out_batch, batch);
     at.bias = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->bias_batch, batch);
     at.residual = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->residual_batch, batch);
+    at.scale = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->scale_batch, batch);
+    at.offset = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->offset_batch, batch);
     switch (mm->accumulator) {
     case IN_F32:
         tile_f32(mm, &at);
@@ -179,6 +245,9 @@ static void run_tile(const matmul *mm, int64_t item) {
         break;
     case IN_U64:
         tile_u64(mm, &at);
+        break;
+    case IN_U32_SCALED:
+        tile_scaled(mm, &at);
         break;
     }
 }
@@ -206,5 +275,7 @@ static int64_t matmul_item_cost(const rlx_kernel_args *args) {
 
 const rlx_ref_row rlx_ref_matmul_rows[] = {
     {RLX_OP_MATMUL, {"matmul_scalar", run_matmul, matmul_items, matmul_item_cost, NULL}},
+    {RLX_OP_MATMUL_QUANTISED,
+     {"matmul_quantised_scalar", run_matmul, matmul_items, matmul_item_cost, NULL}},
 };
-const uint32_t rlx_ref_matmul_count = 1;
+const uint32_t rlx_ref_matmul_count = 2;

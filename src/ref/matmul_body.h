@@ -96,8 +96,8 @@ static void WITH_TYPE(thin_columns_)(const matmul *mm, const tile_place *at, int
     }
 }
 
-static void WITH_TYPE(tile_)(const matmul *mm, const tile_place *at) {
-    TYPE acc[ROWS * RLX_TILE_COLUMNS] = {0};
+/* acc[ROWS][COLUMNS] += the products of a tile. */
+static void WITH_TYPE(sums_)(const matmul *mm, const tile_place *at, TYPE *acc) {
     TYPE a[ROWS * RLX_TILE_DEPTH];
     TYPE b[DEPTH * RLX_TILE_COLUMNS];
     bool is_thin = at->rows <= 4;
@@ -122,6 +122,11 @@ static void WITH_TYPE(tile_)(const matmul *mm, const tile_place *at) {
             WITH_TYPE(rlx_ref_tile_)(acc, a, depth, b, RLX_TILE_COLUMNS, at->rows, depth);
         }
     }
+}
+
+static void WITH_TYPE(tile_)(const matmul *mm, const tile_place *at) {
+    TYPE acc[ROWS * RLX_TILE_COLUMNS] = {0};
+    WITH_TYPE(sums_)(mm, at, acc);
     WITH_TYPE(store_)(mm, at, acc);
 }
 

@@ -4,7 +4,7 @@
 #include "ir/infer.h"
 #include "support/support.h"
 
-enum { MOST = 5 };
+enum { MOST = 6 };
 
 typedef struct call {
     rlx_type types[MOST];
@@ -140,6 +140,46 @@ static void matmul_checks_bias_and_residual(void **state) {
     give(&c, T(F32, 3, 4));
     assert_status(RLX_INVALID_GRAPH, run_rule(&c, RLX_OP_MATMUL, &attrs));
     assert_error_has("residual is f32, needs f16");
+}
+
+static void matmul_quantised_makes_numbers_or_bytes(void **state) {
+    rlx_matmul_attrs plain = {0}, to_u8 = {.has_to = true, .to = RLX_DTYPE_U8, .zero = 255};
+    rlx_matmul_attrs to_i8 = {.has_to = true, .to = RLX_DTYPE_I8, .zero = 128};
+    rlx_matmul_attrs to_i32 = {.has_to = true, .to = RLX_DTYPE_I32}, scaled = {.alpha = 2};
+    rlx_matmul_attrs gated = {.gated = true}, moved = {.zero = 1};
+    const rlx_op op = RLX_OP_MATMUL_QUANTISED;
+    rlx_type out;
+    (void)state;
+    assert_ok(rule2(op, &plain, T(U8, 2, 3), T(I8, 3, 4), &out));
+    assert_int_equal(out.dtype, RLX_DTYPE_F32);
+    assert_ok(rule2(op, &to_u8, T(I8, 2, 3), T(I8, 3, 4), &out));
+    assert_int_equal(out.dtype, RLX_DTYPE_U8);
+    assert_status(RLX_INVALID_GRAPH, rule2(op, &to_i8, T(I8, 2, 3), T(I8, 3, 4), NULL));
+    assert_status(RLX_INVALID_GRAPH, rule2(op, &moved, T(I8, 2, 3), T(I8, 3, 4), NULL));
+    assert_status(RLX_INVALID_GRAPH, rule2(op, &scaled, T(I8, 2, 3), T(I8, 3, 4), NULL));
+    assert_status(RLX_UNSUPPORTED, rule2(op, &to_i32, T(I8, 2, 3), T(I8, 3, 4), NULL));
+    assert_status(RLX_UNSUPPORTED, rule2(op, &plain, T(F32, 2, 3), T(I8, 3, 4), NULL));
+    assert_status(RLX_INVALID_GRAPH, rule2(op, &gated, T(I8, 2, 3), T(I8, 3, 4), NULL));
+    assert_status(RLX_INVALID_GRAPH,
+                  rule2(RLX_OP_MATMUL, &gated, T(F32, 2, 3), T(F32, 3, 4), NULL));
+    assert_status(RLX_INVALID_GRAPH,
+                  rule2(RLX_OP_MATMUL, &moved, T(F32, 2, 3), T(F32, 3, 4), NULL));
+}
+
+static void matmul_quantised_checks_what_is_added(void **state) {
+    rlx_matmul_attrs to_u8 = {.has_to = true, .to = RLX_DTYPE_U8};
+    const rlx_type added[] = {T(F32, 4), T(F32, 2, 4), T(F32, 2, 1), T(I32, 4)};
+    const rlx_type odd[] = {T(U8, 4), T(U8, 2, 4), T(I32, 2, 1), T(F32, 4)};
+    (void)state;
+    for (uint32_t bad = 0; bad <= 4; bad++) {
+        call c = {0};
+        give(&c, T(U8, 2, 3));
+        give(&c, T(U8, 3, 4));
+        for (uint32_t i = 0; i < 4; i++)
+            give(&c, i == bad ? odd[i] : added[i]);
+        assert_status(bad == 4 ? RLX_OK : RLX_INVALID_GRAPH,
+                      run_rule(&c, RLX_OP_MATMUL_QUANTISED, &to_u8));
+    }
 }
 
 static void matmul_carries_extents(void **state) {
@@ -437,6 +477,8 @@ int main(void) {
         cmocka_unit_test(matmul_broadcasts_batches_and_drops_vectors),
         cmocka_unit_test(matmul_knows_which_dtypes_go_together),
         cmocka_unit_test(matmul_checks_bias_and_residual),
+        cmocka_unit_test(matmul_quantised_makes_numbers_or_bytes),
+        cmocka_unit_test(matmul_quantised_checks_what_is_added),
         cmocka_unit_test(matmul_carries_extents),
         cmocka_unit_test(conv_counts_its_outputs),
         cmocka_unit_test(conv_refuses_what_does_not_fit),

@@ -78,6 +78,47 @@ static void write_int8_case(uint32_t index, char *text, uint32_t bytes) {
              turn_b ? " transpose_b=true" : "");
 }
 
+/* Numbers and bytes of products of bytes, with everything that their store can do; odd strides of
+ * what is added come from transposes, which are views. */
+static void write_quantised_case(uint32_t index, char *text, uint32_t bytes) {
+    static const char *const orders[] = {"16x2", "32x2", "32x4"};
+    static const char *const to[] = {"f32", "u8", "i8"};
+    static const char *const done[] = {"",
+                                       " activation=relu",
+                                       " activation=clip activation_alpha=-9 activation_beta=70",
+                                       " gated=true",
+                                       " activation=gelu",
+                                       " gated=true activation=silu"};
+    int m = pick_size(index, 0), n = pick_size(index, 1), k = pick_size(index, 2);
+    int batch = (int)kernel_pick(index, 3, 1, 2), kind = (int)kernel_pick(index, 6, 0, 2);
+    bool turn_b = kernel_pick(index, 5, 0, 1) == 0, shares = kernel_pick(index, 10, 0, 1) == 1;
+    bool by_rows = index % 9 == 5, is_turned = index % 9 == 7;
+    /* Of bytes none that rounds in its own way. */
+    int store = (int)kernel_pick(index, 11, 0, kind == 0 ? 5 : 3);
+    bool has_residual = store == 3 || store == 5 || kernel_pick(index, 12, 0, 1) == 0;
+    if (index % 37 == 0) k = 0;
+    if (index % 41 == 3) m = 0;
+    if (index % 5 == 0) k += 600; /* several blocks of k */
+    int at =
+        snprintf(text, bytes,
+                 "rlx 1\ninput a : %s[%d, %d, %d]\ninput b : %s[%d, %d, %d]\n"
+                 "input bias : f32[%d]\ninput s : f32[%d, %d]\ninput o : i32[%d, %d]\n"
+                 "const h : f32[] = 0.0002\nt = mul(s, h)\np = pack(b) layout=%s%s\n",
+                 kernel_pick(index, 8, 0, 1) == 0 ? "i8" : "u8", batch, m, k,
+                 kernel_pick(index, 9, 0, 1) == 0 ? "i8" : "u8", shares ? 1 : batch, turn_b ? n : k,
+                 turn_b ? k : n, n, by_rows ? m : 1, by_rows ? 1 : n, by_rows ? m : 1,
+                 by_rows ? 1 : n, turn_b ? "rows" : "columns", orders[kernel_pick(index, 7, 0, 2)]);
+    at += snprintf(text + at, bytes - (uint32_t)at,
+                   is_turned ? "input w : f32[%d, %d, %d]\nr = transpose(w) perm=[0, 2, 1]\n"
+                             : "input r : f32[%d, %d, %d]\n",
+                   batch, is_turned ? n : m, is_turned ? m : n);
+    snprintf(text + at, bytes - (uint32_t)at,
+             "y = matmul_quantised(a, p, %s, %s, %s, %s)%s to=%s%s%s\noutput y\n",
+             index % 4 == 1 ? "_" : "bias", has_residual ? "r" : "_", index % 7 == 3 ? "h" : "t",
+             index % 6 == 0 ? "_" : "o", turn_b ? " transpose_b=true" : "", to[kind],
+             kind == 0 ? "" : " zero=17", done[store]);
+}
+
 /* Few rows and weights in blocks, and more rows than are few. */
 static void write_blocks_case(uint32_t index, char *text, uint32_t bytes) {
     static const char *const dtypes[] = {"q4_0", "q8_0"};
@@ -113,6 +154,16 @@ static const char *const timed_int8[] = {
 };
 
 const kernel_family kernel_matmul_int8 = {"matmul_int8", 0, 120, write_int8_case, timed_int8};
+
+static const char *const timed_quantised[] = {
+    "rlx 1\ninput a : u8[128, 512]\ninput b : i8[512, 512]\ninput o : i32[512]\ninput c : "
+    "f32[512]\n"
+    "p = pack(b) layout=columns16x2\ny = matmul_quantised(a, p, c, _, c, o)\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_matmul_quantised = {"matmul_quantised", 4e-5, 160, write_quantised_case,
+                                               timed_quantised};
 
 static const char *const timed[] = {
     "rlx 1\ninput a : f32[512, 512]\ninput b : f32[512, 512]\np = pack(b) layout=columns16\n"

@@ -791,11 +791,61 @@ def conv_quantised_cases(cases):
          y_most=1000.0)
 
 
+def matmul_quantised_cases(cases):
+    def integers(dtype, low, high, *shape):
+        return Array(dtype, shape, [RANDOM.randint(low, high) for _ in range(product(shape))])
+
+    def powers(low, high, *shape):
+        return Array("f32", shape, [2.0 ** RANDOM.randint(low, high) for _ in range(product(shape))])
+
+    def case(name, a, b, to=None, bias=None, residual=None, scale=None, offset=None, **attrs):
+        dot, shape = matmul(a, b, attrs.get("transpose_a", False), attrs.get("transpose_b", False))
+
+        def value(place):
+            v = float(wrapped("i32", dot(place) + (offset.near(place) if offset else 0)))
+            v = v * (scale.near(place) if scale else 1) + (bias.near(place) if bias else 0)
+            gate = residual.near(place) if residual else 0
+            v = activation(attrs.get("activation"), v + (0 if attrs.get("gated") else gate))
+            if attrs.get("gated"):
+                v *= gate
+            if to is None:
+                return v
+            least = -128 if to == "i8" else 0
+            return min(max(round(v) + attrs.get("zero", 0), least), least + 255)
+        inputs = [a, b, bias, residual, scale, offset]
+        while inputs[-1] is None:
+            inputs.pop()
+        if to:
+            attrs["to"] = to
+        cases.write("matmul_quantised", name, "matmul_quantised", inputs, attrs, [made(to or "f32", shape, value)])
+
+    f = filled
+    u8, i8 = (lambda *shape: integers("u8", 0, 255, *shape)), (lambda *shape: integers("i8", -128, 127, *shape))
+    case("bare", u8(3, 17), i8(17, 19))
+    case("columns", u8(7, 40), i8(40, 33), None, f("f32", 33), None, powers(-12, -8, 33),
+         integers("i32", -9000, 9000, 1, 33), activation="relu")
+    case("to_u8", u8(9, 24), i8(24, 21), "u8", None, None, powers(-9, -6, 21), integers("i32", -9000, 9000, 21),
+         zero=131)
+    case("to_i8", i8(5, 30), i8(30, 18), "i8", f("f32", 18), f("f32", 5, 18), powers(-10, -10), zero=-3)
+    case("rows", i8(6, 12), u8(12, 8), None, f("f32", 6, 1), None, powers(-9, -4, 6, 1), integers("i32", -99, 99, 6, 1))
+    case("gated", u8(4, 12), u8(16, 12), None, f("f32", 16), f("f32", 4, 16), powers(-9, -9), transpose_b=True,
+         gated=True, activation="relu")
+    case("in_batches", u8(2, 1, 3, 9), i8(3, 9, 5), "u8", None, None, powers(-8, -6, 3, 1, 5),
+         integers("i32", -999, 999, 2, 1, 3, 1), zero=100)
+    case("one_matrix_for_all", u8(3, 2, 4, 20), i8(20, 17), None, f("f32", 17), f("f32", 3, 2, 4, 17),
+         powers(-9, -6, 17), integers("i32", -999, 999, 17))
+    case("nothing_to_sum", u8(2, 0), i8(0, 17), "u8", f("f32", 17), None, None, integers("i32", -99, 99, 17), zero=50)
+    case("no_rows", u8(0, 5), i8(5, 4))
+    case("wraps", Array("u8", [1, 2], [255, 1]), Array("i8", [2, 1], [127, 0]), None, None, None, None,
+         Array("i32", [1], [2**31 - 1]))
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     cases = Cases(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "cases"))
     for make in (matmul_cases, conv_cases, pool_cases, reduce_cases, sort_cases, softmax_cases,
-                 norm_cases, attention_cases, rope_cases, conv_quantised_cases, tile_cases):
+                 norm_cases, attention_cases, rope_cases, conv_quantised_cases, tile_cases,
+                 matmul_quantised_cases):
         make(cases)
     print("%d cases" % cases.count)
 

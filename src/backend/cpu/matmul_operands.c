@@ -47,11 +47,14 @@ static void join_batches(matmul *mm) {
                      continues(mm->a_batch[last], mm->a_m, mm->m) &&
                      continues(mm->out_batch[last], mm->out_m, mm->m) &&
                      continues(mm->bias_batch[last], mm->bias_m, mm->m) &&
-                     continues(mm->residual_batch[last], mm->residual_m, mm->m);
+                     continues(mm->residual_batch[last], mm->residual_m, mm->m) &&
+                     continues(mm->scale_batch[last], mm->scale_m, mm->m) &&
+                     continues(mm->offset_batch[last], mm->offset_m, mm->m);
         if (mm->m == 1 && !is_single && mm->b_batch[last] == 0) {
             /* One row each: the batch axis is the row axis. */
             mm->a_m = mm->a_batch[last], mm->out_m = mm->out_batch[last];
             mm->bias_m = mm->bias_batch[last], mm->residual_m = mm->residual_batch[last];
+            mm->scale_m = mm->scale_batch[last], mm->offset_m = mm->offset_batch[last];
             joins = true;
         }
         if (!is_single && !joins) return;
@@ -76,6 +79,32 @@ static int64_t group_of(rlx_layout layout) {
     }
 }
 
+/* What matmul_quantised has besides. */
+static void find_factors(matmul *mm, const rlx_kernel_args *args, bool has_m, bool has_n) {
+    mm->is_quantised = true;
+    mm->zero = ((const rlx_matmul_attrs *)args->attrs)->zero;
+    if (args->in_count > 4) mm->scale = &args->in[4];
+    if (args->in_count > 5) mm->offset = &args->in[5];
+    rlx_ref_output_strides(mm->scale, mm->out, has_m, has_n, mm->scale_batch, &mm->scale_m,
+                           &mm->scale_n);
+    rlx_ref_output_strides(mm->offset, mm->out, has_m, has_n, mm->offset_batch, &mm->offset_m,
+                           &mm->offset_n);
+}
+
+/* Columns side by side, or the same for all. */
+static bool is_even(const rlx_tensor *tensor, int64_t stride) {
+    return tensor->data == NULL || stride == 0 || stride == 1;
+}
+
+static bool is_simple(const matmul *mm) {
+    bool is_f32 = (mm->bias->data == NULL || mm->bias->dtype == RLX_DTYPE_F32) &&
+                  (mm->residual->data == NULL || mm->residual->dtype == RLX_DTYPE_F32);
+    return (mm->out->dtype == RLX_DTYPE_F32 || mm->is_quantised) && is_f32 &&
+           (mm->out_n == 1 || mm->n == 1) && is_even(mm->bias, mm->bias_n) &&
+           is_even(mm->residual, mm->residual_n) && is_even(mm->scale, mm->scale_n) &&
+           is_even(mm->offset, mm->offset_n);
+}
+
 matmul rlx_cpu_matmul_make(const rlx_kernel_args *args, int64_t columns) {
     static const rlx_tensor absent = {0};
     const rlx_matmul_attrs *attrs = args->attrs;
@@ -83,6 +112,8 @@ matmul rlx_cpu_matmul_make(const rlx_kernel_args *args, int64_t columns) {
                  .b = &args->in[1],
                  .bias = args->in_count > 2 ? &args->in[2] : &absent,
                  .residual = args->in_count > 3 ? &args->in[3] : &absent,
+                 .scale = &absent,
+                 .offset = &absent,
                  .out = &args->out[0],
                  .alpha = attrs->alpha == 0 ? 1 : (float)attrs->alpha,
                  .gated = attrs->gated,
@@ -97,6 +128,7 @@ matmul rlx_cpu_matmul_make(const rlx_kernel_args *args, int64_t columns) {
     rlx_ref_output_strides(mm.bias, mm.out, has_m, has_n, mm.bias_batch, &mm.bias_m, &mm.bias_n);
     rlx_ref_output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
                            &mm.residual_n);
+    if (args->op == RLX_OP_MATMUL_QUANTISED) find_factors(&mm, args, has_m, has_n);
     if (mm.b->layout != RLX_LAYOUT_PLAIN) {
         int64_t group = group_of(mm.b->layout), depth = rlx_ref_divide_up(mm.k, group) * group;
         packed_batches(&mm, depth * rlx_ref_divide_up(mm.n, columns) * columns);
@@ -105,12 +137,8 @@ matmul rlx_cpu_matmul_make(const rlx_kernel_args *args, int64_t columns) {
     mm.batches = 1;
     for (uint32_t i = 0; i < mm.batch_rank; i++)
         mm.batches *= mm.batch_dims[i];
-    mm.is_simple = mm.out->dtype == RLX_DTYPE_F32 && (mm.out_n == 1 || mm.n == 1) &&
-                   (mm.bias->data == NULL || (mm.bias->dtype == RLX_DTYPE_F32 && mm.bias_n <= 1)) &&
-                   (mm.residual->data == NULL ||
-                    (mm.residual->dtype == RLX_DTYPE_F32 && mm.residual_n <= 1)) &&
-                   mm.bias_n >= 0 && mm.residual_n >= 0;
-    mm.is_bare = mm.is_simple && mm.alpha == 1 && mm.bias->data == NULL &&
+    mm.is_simple = is_simple(&mm);
+    mm.is_bare = mm.is_simple && !mm.is_quantised && mm.alpha == 1 && mm.bias->data == NULL &&
                  mm.residual->data == NULL && mm.activation.op == RLX_OP_NONE;
     return mm;
 }
@@ -122,5 +150,9 @@ matmul_batch rlx_cpu_matmul_batch_at(const matmul *mm, int64_t batch) {
     at.out = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->out_batch, batch);
     at.bias = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->bias_batch, batch);
     at.residual = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->residual_batch, batch);
+    at.scale = at.offset = 0;
+    if (!mm->is_quantised) return at;
+    at.scale = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->scale_batch, batch);
+    at.offset = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->offset_batch, batch);
     return at;
 }

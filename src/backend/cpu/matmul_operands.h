@@ -10,22 +10,26 @@
 /* The operands; strides in elements. A bias or residual without data has data NULL. */
 typedef struct matmul {
     const rlx_tensor *a, *b, *bias, *residual, *out;
+    const rlx_tensor *scale, *offset; /* of matmul_quantised */
     int64_t m, n, k, batches;
     uint32_t batch_rank;
     int64_t batch_dims[RLX_MAX_RANK];
     int64_t a_batch[RLX_MAX_RANK], b_batch[RLX_MAX_RANK], out_batch[RLX_MAX_RANK];
     int64_t bias_batch[RLX_MAX_RANK], residual_batch[RLX_MAX_RANK];
+    int64_t scale_batch[RLX_MAX_RANK], offset_batch[RLX_MAX_RANK];
+    int64_t scale_m, scale_n, offset_m, offset_n, zero;
     int64_t a_m, a_k, b_k, b_n, out_m, out_n, bias_m, bias_n, residual_m, residual_n;
     float alpha;
     bool gated;
-    bool is_simple; /* f32 with columns side by side: the store needs no detour */
-    bool is_bare;   /* and nothing is done to the sums */
+    bool is_quantised; /* matmul_quantised */
+    bool is_simple;    /* f32 with columns side by side: the store needs no detour */
+    bool is_bare;      /* and nothing is done to the sums */
     rlx_activation activation;
 } matmul;
 
 /* Where one batch begins, in elements of each operand. */
 typedef struct matmul_batch {
-    int64_t a, b, out, bias, residual;
+    int64_t a, b, out, bias, residual, scale, offset;
 } matmul_batch;
 
 /* `columns` of b are side by side in a panel, where b is packed. */

@@ -57,6 +57,7 @@ static uint64_t estimate_flops(const rlx_target_query *query) {
         query->out_count == 0 || query->out[0].data == NULL ? 0 : elements(&query->out[0]);
     switch (query->op) {
     case RLX_OP_MATMUL:
+    case RLX_OP_MATMUL_QUANTISED:
         return times(2, times(out, inner(query)));
     case RLX_OP_CONV:
     case RLX_OP_CONV_QUANTISED: /* tap by tap, however it is computed */

@@ -79,8 +79,9 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
     const rlx_matmul_attrs *attrs = query->attrs;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1];
     bool is_float = is_small_float(a->dtype) && is_small_float(b->dtype);
-    bool is_pair = is_byte(a->dtype) && is_byte(b->dtype) && attrs->has_to && !attrs->gated &&
-                   (attrs->to == RLX_DTYPE_I32 || attrs->to == RLX_DTYPE_U32);
+    bool is_pair = query->op == RLX_OP_MATMUL_QUANTISED ||
+                   (is_byte(a->dtype) && is_byte(b->dtype) && attrs->has_to && !attrs->gated &&
+                    (attrs->to == RLX_DTYPE_I32 || attrs->to == RLX_DTYPE_U32));
     /* Products of bytes without VNNI are NARROW (families.def). */
     bool is_wide = (level->flags & (is_pair ? RLX_CPU_VNNI : RLX_CPU_AVX512)) != 0;
     if ((level->flags & RLX_CPU_AVX2) == 0 || b->rank < 2 || !(is_float || is_pair)) return;
@@ -113,10 +114,10 @@ static void recurrent_wants(const rlx_cpu_level *level, const rlx_target_query *
 }
 
 static const wants_row rows[] = {
-    {RLX_OP_CONV, conv_wants},     {RLX_OP_CONV_QUANTISED, conv_quantised_wants},
-    {RLX_OP_MATMUL, matmul_wants}, {RLX_OP_RNN, recurrent_wants},
-    {RLX_OP_GRU, recurrent_wants}, {RLX_OP_LSTM, recurrent_wants},
-    {RLX_OP_NONE, NULL},
+    {RLX_OP_CONV, conv_wants},      {RLX_OP_CONV_QUANTISED, conv_quantised_wants},
+    {RLX_OP_MATMUL, matmul_wants},  {RLX_OP_MATMUL_QUANTISED, matmul_wants},
+    {RLX_OP_RNN, recurrent_wants},  {RLX_OP_GRU, recurrent_wants},
+    {RLX_OP_LSTM, recurrent_wants}, {RLX_OP_NONE, NULL},
 };
 
 void rlx_cpu_wanted_layouts(const rlx_cpu_level *level, const rlx_target_query *query,

@@ -51,6 +51,51 @@ static rlx_status integer_matmul_dtype(const rlx_infer *infer, const rlx_matmul_
     return RLX_OK;
 }
 
+/* 8-bit operands to numbers, or to 8 bits again. */
+static rlx_status quantised_matmul_dtype(const rlx_infer *infer, const rlx_matmul_attrs *attrs,
+                                         rlx_dtype *out_dtype) {
+    rlx_dtype a = infer->in[0]->dtype, b = infer->in[1]->dtype;
+    rlx_dtype to = attrs->has_to ? attrs->to : RLX_DTYPE_F32;
+    int64_t least = to == RLX_DTYPE_I8 ? -128 : 0;
+    int64_t most = to == RLX_DTYPE_F32 ? 0 : least + 255;
+    if (!is_byte(a) || !is_byte(b) || (to != RLX_DTYPE_F32 && !is_byte(to))) {
+        return RLX_FAIL(RLX_UNSUPPORTED, "matmul_quantised of %s and %s to %s", rlx_dtype_name(a),
+                        rlx_dtype_name(b), rlx_dtype_name(to));
+    }
+    if ((attrs->alpha != 0 && attrs->alpha != 1) || attrs->zero < least || attrs->zero > most) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "matmul_quantised to %s with alpha %g and zero %" PRId64,
+                        rlx_dtype_name(to), attrs->alpha, attrs->zero);
+    }
+    *out_dtype = to;
+    return RLX_OK;
+}
+
+static rlx_status matmul_dtype(const rlx_infer *infer, const rlx_matmul_attrs *attrs,
+                               rlx_dtype *out_dtype) {
+    if (infer->op == RLX_OP_MATMUL_QUANTISED)
+        return quantised_matmul_dtype(infer, attrs, out_dtype);
+    if (attrs->zero != 0) return RLX_FAIL(RLX_INVALID_GRAPH, "zero is %" PRId64, attrs->zero);
+    return rlx_dtype_is_float(infer->in[0]->dtype) ? float_matmul_dtype(infer, attrs, out_dtype)
+                                                   : integer_matmul_dtype(infer, attrs, out_dtype);
+}
+
+/* bias, residual and, of matmul_quantised, scale and offset. */
+static rlx_status check_addends(const rlx_infer *infer, const rlx_matmul_attrs *attrs,
+                                const rlx_type *out) {
+    static const char *const names[] = {NULL, NULL, "bias", "residual", "scale", "offset"};
+    bool is_quantised = infer->op == RLX_OP_MATMUL_QUANTISED;
+    rlx_dtype dtype = is_quantised ? RLX_DTYPE_F32 : out->dtype;
+    bool takes_f32 = rlx_dtype_is_float(dtype) && dtype != RLX_DTYPE_F64;
+    if (attrs->gated && !rlx_infer_has(infer, 3))
+        return RLX_FAIL(RLX_INVALID_GRAPH, "a gated matmul without a residual");
+    for (uint32_t i = 2; i < infer->in_count; i++) {
+        RLX_TRY(rlx_check_dtype(infer, i, names[i], i == 5 ? RLX_DTYPE_I32 : dtype,
+                                i == 2 && takes_f32));
+        RLX_TRY(rlx_check_broadcasts_to(infer, i, names[i], out));
+    }
+    return rlx_check_activation(&attrs->activation, dtype);
+}
+
 static rlx_status check_blocks(const rlx_infer *infer, const rlx_matmul_attrs *attrs) {
     const rlx_type *b = infer->in[1];
     uint32_t block = rlx_dtype_block_elements(b->dtype);
@@ -134,8 +179,7 @@ rlx_status rlx_infer_matmul(rlx_infer *infer) {
     rlx_dtype dtype = a->dtype;
     RLX_TRY(find_axes(a, "a", true, attrs->transpose_a, &a_axes));
     RLX_TRY(find_axes(b, "b", false, attrs->transpose_b, &b_axes));
-    RLX_TRY(rlx_dtype_is_float(a->dtype) ? float_matmul_dtype(infer, attrs, &dtype)
-                                         : integer_matmul_dtype(infer, attrs, &dtype));
+    RLX_TRY(matmul_dtype(infer, attrs, &dtype));
     RLX_TRY(check_blocks(infer, attrs));
     RLX_TRY(check_panels(infer, attrs));
     RLX_TRY(rlx_check_number("alpha", attrs->alpha, false));
@@ -146,12 +190,7 @@ rlx_status rlx_infer_matmul(rlx_infer *infer) {
     push_dim(&out, a, a_axes.outer);
     push_dim(&out, b, b_axes.outer);
     out.dtype = dtype;
-    RLX_TRY(rlx_check_dtype(infer, 2, "bias", dtype,
-                            rlx_dtype_is_float(dtype) && dtype != RLX_DTYPE_F64));
-    RLX_TRY(rlx_check_dtype(infer, 3, "residual", dtype, false));
-    RLX_TRY(rlx_check_broadcasts_to(infer, 2, "bias", &out));
-    RLX_TRY(rlx_check_broadcasts_to(infer, 3, "residual", &out));
-    RLX_TRY(rlx_check_activation(&attrs->activation, dtype));
+    RLX_TRY(check_addends(infer, attrs, &out));
     infer->out[0] = out;
     return RLX_OK;
 }

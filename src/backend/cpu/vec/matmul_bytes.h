@@ -4,6 +4,7 @@
 #define RLX_BACKEND_CPU_VEC_MATMUL_BYTES_H
 
 #include "backend/cpu/vec/matmul.h"
+#include "backend/cpu/vec/vec_bytes.h"
 
 /* Where they come from (NULL: zeros) and where they go, rows `from_row` and `to_row` apart. */
 typedef struct tile_sums {
@@ -15,13 +16,6 @@ typedef struct tile_sums {
     int64_t next_step;
 } tile_sums;
 
-/* A vector of them. */
-VEC_INLINE vi vector_of(const int32_t *from) {
-    vi x;
-    memcpy(&x, from, sizeof x);
-    return x;
-}
-
 VEC_INLINE void tile_load(int rows, const tile_sums *c, vi x[][2]) {
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
@@ -29,8 +23,8 @@ VEC_INLINE void tile_load(int rows, const tile_sums *c, vi x[][2]) {
     if (c->from == NULL) return;
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
-        x[i][0] = vector_of(c->from + i * c->from_row);
-        x[i][1] = vector_of(c->from + i * c->from_row + VF);
+        x[i][0] = vi_load(c->from + i * c->from_row);
+        x[i][1] = vi_load(c->from + i * c->from_row + VF);
     }
 }
 

@@ -69,6 +69,10 @@ static void correct(const matmul *mm, const uint32_t *row_sums, const int32_t *c
 
 const rlx_cpu_override VEC_SYMBOL(matmul_int8)[] = {
     {RLX_OP_MATMUL, 0, takes, {VEC_NAME("matmul_int8"), run, items, item_cost, workspace_bytes}},
+    {RLX_OP_MATMUL_QUANTISED,
+     0,
+     takes_bytes,
+     {VEC_NAME("matmul_quantised"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
 

@@ -126,6 +126,10 @@ const rlx_cpu_override VEC_SYMBOL(matmul_vnni)[] = {
      NEEDS,
      takes,
      {VEC_NAME("matmul_vnni"), run, items, item_cost, workspace_bytes}},
+    {RLX_OP_MATMUL_QUANTISED,
+     NEEDS,
+     takes_bytes,
+     {VEC_NAME("matmul_quantised_vnni"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
 
