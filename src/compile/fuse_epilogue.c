@@ -3,12 +3,12 @@
  * act(alpha a b + bias + residual); or, of matmul, a factor: act(alpha a b + bias) * factor. Nodes
  * are visited in order, so each add or activation finds what those before it have made of the
  * product. */
-#include "compile/rewrite.h"
+#include "compile/fuse_epilogue.h"
 #include "ir/infer.h"
 
 #include <string.h>
 
-enum { BIAS = 2, RESIDUAL = 3, INPUTS = 4 };
+enum { BIAS = 2, RESIDUAL = 3, INPUTS = 6 };
 
 /* A matmul or conv that `root` could become. */
 typedef struct product {
@@ -18,14 +18,18 @@ typedef struct product {
     const rlx_type *type;
 } product;
 
+static bool is_matmul(const product *found) {
+    return found->op == RLX_OP_MATMUL || found->op == RLX_OP_MATMUL_QUANTISED;
+}
+
 static bool is_gated(const rlx_rewrite *rewrite, const product *found) {
     const rlx_matmul_attrs *attrs = rlx_rewrite_attrs(rewrite, found->node);
-    return found->op == RLX_OP_MATMUL && attrs->gated;
+    return is_matmul(found) && attrs->gated;
 }
 
 static bool has_activation(const rlx_rewrite *rewrite, const product *found) {
     const void *attrs = rlx_rewrite_attrs(rewrite, found->node);
-    const rlx_activation *activation = found->op == RLX_OP_MATMUL
+    const rlx_activation *activation = is_matmul(found)
                                            ? &((const rlx_matmul_attrs *)attrs)->activation
                                            : &((const rlx_conv_attrs *)attrs)->activation;
     return activation->op != RLX_OP_NONE;
@@ -37,7 +41,7 @@ static bool find_product(const rlx_rewrite *rewrite, rlx_node_id root, rlx_value
     if (id == RLX_NONE) return false;
     product found = {
         .node = id, .op = rlx_rewrite_op(rewrite, id), .type = rlx_rewrite_type(rewrite, value)};
-    if (found.op != RLX_OP_MATMUL && found.op != RLX_OP_CONV && found.op != RLX_OP_CONV_TRANSPOSE) {
+    if (!is_matmul(&found) && found.op != RLX_OP_CONV && found.op != RLX_OP_CONV_TRANSPOSE) {
         return false;
     }
     for (uint32_t i = 0; i < INPUTS; i++)
@@ -64,10 +68,10 @@ static bool find_bias_axis(const rlx_rewrite *rewrite, const product *found, rlx
                            uint32_t *out_axis) {
     const rlx_type *type = rlx_rewrite_type(rewrite, addend);
     uint32_t rank = found->type->shape.rank;
-    *out_axis = found->op == RLX_OP_MATMUL ? rank - 1 : 1;
+    *out_axis = is_matmul(found) ? rank - 1 : 1;
     if (rank == 0 || found->inputs[BIAS] != RLX_NONE) return false;
     if (is_vector_along(type, found->type, *out_axis)) return true;
-    if (found->op != RLX_OP_MATMUL || rank < 2) return false;
+    if (!is_matmul(found) || rank < 2) return false;
     *out_axis = rank - 2;
     return is_vector_along(type, found->type, *out_axis);
 }
@@ -75,7 +79,7 @@ static bool find_bias_axis(const rlx_rewrite *rewrite, const product *found, rlx
 /* The bias as the kernel takes it: [C], or [M, 1] for the rows of a matmul. */
 static rlx_status shape_bias(rlx_rewrite *rewrite, rlx_node_id root, const product *found,
                              uint32_t axis, rlx_value_id *bias) {
-    bool is_rows = found->op == RLX_OP_MATMUL && axis + 2 == found->type->shape.rank;
+    bool is_rows = is_matmul(found) && axis + 2 == found->type->shape.rank;
     int64_t dims[2] = {found->type->shape.dims[axis], 1};
     return rlx_rewrite_reshaped(rewrite, root, *bias, dims, is_rows ? 2 : 1, bias);
 }
@@ -138,12 +142,14 @@ static rlx_status visit_add(rlx_rewrite *rewrite, rlx_node_id root) {
 /* act(a b + bias) * other: a gate, as in the hidden layers of most decoders. */
 static rlx_status visit_mul(rlx_rewrite *rewrite, rlx_node_id root) {
     product found[2];
-    bool is_found[2];
+    bool is_found[2], is_scale;
+    RLX_TRY(rlx_epilogue_take_scale(rewrite, root, &is_scale));
+    if (is_scale) return RLX_OK;
     for (uint32_t i = 0; i < 2; i++) {
         rlx_value_id value = rlx_rewrite_input(rewrite, root, i);
         rlx_value_id other = rlx_rewrite_input(rewrite, root, 1 - i);
-        is_found[i] = find_product(rewrite, root, value, &found[i]) &&
-                      found[i].op == RLX_OP_MATMUL && takes_residual(rewrite, &found[i], other);
+        is_found[i] = find_product(rewrite, root, value, &found[i]) && is_matmul(&found[i]) &&
+                      takes_residual(rewrite, &found[i], other);
     }
     uint32_t at = later_product(rewrite, found, is_found);
     if (!is_found[at]) return RLX_OK;
@@ -159,7 +165,7 @@ static rlx_status visit_activation(rlx_rewrite *rewrite, rlx_node_id root) {
     product found;
     if (!find_product(rewrite, root, rlx_rewrite_input(rewrite, root, 0), &found)) return RLX_OK;
     if (has_activation(rewrite, &found)) return RLX_OK;
-    if (found.op == RLX_OP_MATMUL) {
+    if (is_matmul(&found)) {
         rlx_matmul_attrs attrs = *(const rlx_matmul_attrs *)rlx_rewrite_attrs(rewrite, found.node);
         attrs.activation = activation;
         return become(rewrite, root, &found, &attrs);
@@ -174,6 +180,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     (void)user;
     if (op == RLX_OP_ADD) return visit_add(rewrite, root);
     if (op == RLX_OP_MUL) return visit_mul(rewrite, root);
+    if (op == RLX_OP_CAST) return rlx_epilogue_take_cast(rewrite, root);
     if (op >= RLX_OP_ABS && op <= RLX_OP_CLIP) return visit_activation(rewrite, root);
     return RLX_OK;
 }

@@ -49,7 +49,8 @@ static void run_pass(rlx_graph *graph, const pass *at) {
     const rlx_target target = {.channel_block = 8};
     rlx_pass_context context = {
         .graph = graph, .options = &options, .entry = &entry, .scratch = &scratch};
-    if (at->run == rlx_pass_fuse_quantised || at->run == rlx_pass_fold_depth)
+    if (at->run == rlx_pass_fuse_quantised || at->run == rlx_pass_fold_depth ||
+        at->run == rlx_pass_fuse_epilogue)
         context.target = &target;
     assert_ok(at->run(&context));
     assert_ok(rlx_graph_verify(graph));
