@@ -224,9 +224,16 @@ static rlx_value_id centred(ox *o, rlx_value_id x, rlx_value_id zero, int64_t ax
     return ox_binary(o, RLX_OP_SUB, wide, ox_cast(o, along(o, x, zero, axis), dtype));
 }
 
+/* Every one of them: quantisers write a zero point per column, all of them 0. */
 static bool is_zero(ox *o, rlx_value_id zero) {
+    double *items;
+    uint32_t count;
     if (zero == RLX_NONE) return true;
-    return ox_is_constant(o, zero) && ox_elements(o, zero) == 1 && ox_need_double(o, zero) == 0;
+    if (!ox_is_constant(o, zero) || !ox_need_doubles(o, zero, &items, &count)) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (items[i] != 0) return false;
+    }
+    return true;
 }
 
 /* zero (the sum of x along the axis -1 - `back`), as i32: what the other operand's zero point adds

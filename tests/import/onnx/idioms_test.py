@@ -434,7 +434,20 @@ def conv_quantised_while_it_runs():
     return g
 
 
-@case(matmul=1)
+@case(matmul_quantised=2, matmul=0, reduce_sum=0, steps=8)
+def qlinear_products_with_scales_per_column():
+    """Zero points of weights are written per column, all of them 0: rows need no sums."""
+    g = Graph()
+    x, s, z = g.input("x", "f32", [3, 32]), g.scalar(0.0625), g.scalar(100, "u8")
+    y = g.QuantizeLinear(x, s, z)
+    for inputs, outputs in ((32, 48), (48, 16)):
+        y = g.QLinearMatMul(y, s, z, byte_weights(g, "i8", inputs, outputs), g.positive(outputs),
+                            g.const("i8", [outputs], [0] * outputs), g.scalar(40.0), g.scalar(90, "u8"))
+    g.output(g.DequantizeLinear(y, g.scalar(40.0), g.scalar(90, "u8")), dims=[3, 16])
+    return g
+
+
+@case(matmul_quantised=1, matmul=0)
 def product_quantised_while_it_runs():
     """What onnxruntime's dynamic quantisation writes."""
     g = Graph()
