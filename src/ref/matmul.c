@@ -7,7 +7,6 @@
 #include "ir/layout.h"
 #include "ref/tile.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef enum accumulator { IN_F32, IN_F64, IN_U32, IN_U64, IN_U32_SCALED } accumulator;
@@ -75,49 +74,18 @@ static int64_t packed_offset(const matmul *mm, int64_t k, int64_t n) {
 #define DEPTH  RLX_TILE_DEPTH
 #include "ref/matmul_body.h"
 
-/* round(v) + zero as 8 bits: what round, add, clip and cast make of it one after the other. */
-static void write_bytes(const matmul *mm, int64_t at, int64_t count, const float *values) {
-    const bool is_signed = mm->out->dtype == RLX_DTYPE_I8;
-    const float least = is_signed ? -128 : 0, most = least + 255;
-    uint8_t *to = mm->out->data;
-    for (int64_t j = 0; j < count; j++, at += mm->out_n) {
-        float value = rintf(values[j]) + (float)mm->zero;
-        value = value < least ? least : value > most ? most : value;
-        to[at] = isnan(value) ? 0 : (uint8_t)(int32_t)value;
-    }
-}
-
 /* A row of sums of matmul_quantised. */
 static void store_scaled(const matmul *mm, const tile_place *at, int64_t m, const uint32_t *sums) {
-    const int64_t count = at->columns, to = at->out + m * mm->out_m + at->n * mm->out_n;
-    float values[RLX_TILE_COLUMNS], factors[RLX_TILE_COLUMNS];
-    uint32_t offsets[RLX_TILE_COLUMNS] = {0};
-    rlx_ref_addend bias = {mm->bias, at->bias + m * mm->bias_m + at->n * mm->bias_n, mm->bias_n};
-    rlx_ref_addend residual = {
-        mm->residual, at->residual + m * mm->residual_m + at->n * mm->residual_n, mm->residual_n};
-    rlx_ref_addend none = {0};
-    if (mm->offset->data != NULL)
-        rlx_ref_read_u32(mm->offset, at->offset + m * mm->offset_m + at->n * mm->offset_n,
-                         mm->offset_n, count, offsets);
-    for (int64_t j = 0; j < count; j++)
-        values[j] = (float)(int32_t)(sums[j] + offsets[j]);
-    if (mm->scale->data != NULL) {
-        rlx_ref_read_f32(mm->scale, at->scale + m * mm->scale_m + at->n * mm->scale_n, mm->scale_n,
-                         count, factors);
-        for (int64_t j = 0; j < count; j++)
-            values[j] *= factors[j];
-    }
-    rlx_ref_finish_f32(values, count, bias, mm->gated ? none : residual, &mm->activation);
-    if (mm->gated && mm->residual->data != NULL) {
-        rlx_ref_read_f32(mm->residual, residual.offset, residual.stride, count, factors);
-        for (int64_t j = 0; j < count; j++)
-            values[j] *= factors[j];
-    }
-    if (mm->out->dtype == RLX_DTYPE_F32) {
-        rlx_ref_write_f32(mm->out, to, mm->out_n, count, values);
-    } else {
-        write_bytes(mm, to, count, values);
-    }
+    const rlx_ref_scaled row = {
+        {mm->offset, at->offset + m * mm->offset_m + at->n * mm->offset_n, mm->offset_n},
+        {mm->scale, at->scale + m * mm->scale_m + at->n * mm->scale_n, mm->scale_n},
+        {mm->bias, at->bias + m * mm->bias_m + at->n * mm->bias_n, mm->bias_n},
+        {mm->residual, at->residual + m * mm->residual_m + at->n * mm->residual_n, mm->residual_n},
+        {mm->out, at->out + m * mm->out_m + at->n * mm->out_n, mm->out_n},
+        &mm->activation,
+        mm->gated,
+        mm->zero};
+    rlx_ref_store_scaled(sums, at->columns, &row);
 }
 
 static void tile_scaled(const matmul *mm, const tile_place *at) {
@@ -179,7 +147,7 @@ static void set_operands(matmul *mm, const rlx_matmul_attrs *attrs) {
     }
 }
 
-static matmul make_matmul(const rlx_kernel_args *args) {
+static __attribute__((noinline)) matmul make_matmul(const rlx_kernel_args *args) {
     static const rlx_tensor absent = {0};
     const rlx_matmul_attrs *attrs = args->attrs;
     matmul mm = {.a = &args->in[0],

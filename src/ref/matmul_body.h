@@ -97,7 +97,8 @@ static void WITH_TYPE(thin_columns_)(const matmul *mm, const tile_place *at, int
 }
 
 /* acc[ROWS][COLUMNS] += the products of a tile. */
-static void WITH_TYPE(sums_)(const matmul *mm, const tile_place *at, TYPE *acc) {
+static __attribute__((noinline)) void WITH_TYPE(sums_)(const matmul *mm, const tile_place *at,
+                                                       TYPE *acc) {
     TYPE a[ROWS * RLX_TILE_DEPTH];
     TYPE b[DEPTH * RLX_TILE_COLUMNS];
     bool is_thin = at->rows <= 4;

@@ -5,6 +5,9 @@
 
 #include "ref/unary.h"
 
+#include <math.h>
+#include <string.h>
+
 #define DEFINE_TILE(suffix, type)                                                               \
     void rlx_ref_tile_##suffix(type *restrict acc, const type *restrict a, int64_t a_stride,    \
                                const type *restrict b, int64_t b_stride, int64_t rows,          \
@@ -75,6 +78,44 @@ void rlx_ref_finish_u64(uint64_t *values, int64_t count, rlx_ref_addend bias,
     (void)activation;
     add_u64(values, count, bias);
     add_u64(values, count, residual);
+}
+
+static void times(float *values, int64_t count, rlx_ref_addend factor) {
+    float factors[RLX_TILE_COLUMNS];
+    if (factor.tensor->data == NULL) return;
+    rlx_ref_read_f32(factor.tensor, factor.offset, factor.stride, count, factors);
+    for (int64_t i = 0; i < count; i++)
+        values[i] *= factors[i];
+}
+
+/* round(v) + zero as 8 bits: what round, add, clip and cast make of it one after the other. */
+static void write_bytes(const rlx_ref_scaled *row, int64_t count, const float *values) {
+    const float least = row->out.tensor->dtype == RLX_DTYPE_I8 ? -128 : 0, most = least + 255;
+    uint8_t *to = (uint8_t *)row->out.tensor->data + row->out.offset;
+    for (int64_t i = 0; i < count; i++) {
+        float value = rintf(values[i]) + (float)row->zero;
+        value = value < least ? least : value > most ? most : value;
+        to[i * row->out.stride] = isnan(value) ? 0 : (uint8_t)(int32_t)value;
+    }
+}
+
+void rlx_ref_store_scaled(const uint32_t *sums, int64_t count, const rlx_ref_scaled *row) {
+    const rlx_ref_addend none = {0}, *out = &row->out;
+    float values[RLX_TILE_COLUMNS];
+    uint32_t exact[RLX_TILE_COLUMNS];
+    memcpy(exact, sums, (size_t)count * sizeof *exact);
+    add_u32(exact, count, row->offset);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)(int32_t)exact[i];
+    times(values, count, row->scale);
+    rlx_ref_finish_f32(values, count, row->bias, row->gated ? none : row->residual,
+                       row->activation);
+    if (row->gated) times(values, count, row->residual);
+    if (out->tensor->dtype == RLX_DTYPE_F32) {
+        rlx_ref_write_f32(out->tensor, out->offset, out->stride, count, values);
+    } else {
+        write_bytes(row, count, values);
+    }
 }
 
 #define READ_AS(kind)                                     \

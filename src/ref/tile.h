@@ -55,6 +55,17 @@ void rlx_ref_finish_u32(uint32_t *values, int64_t count, rlx_ref_addend bias,
 void rlx_ref_finish_u64(uint64_t *values, int64_t count, rlx_ref_addend bias,
                         rlx_ref_addend residual, const rlx_activation *activation);
 
+/* Where a row of matmul_quantised gets what it is made with, and where it goes. */
+typedef struct rlx_ref_scaled {
+    rlx_ref_addend offset, scale, bias, residual, out;
+    const rlx_activation *activation;
+    bool gated;
+    int64_t zero;
+} rlx_ref_scaled;
+
+/* Of at most RLX_TILE_COLUMNS sums. */
+void rlx_ref_store_scaled(const uint32_t *sums, int64_t count, const rlx_ref_scaled *row);
+
 /* Integers modulo 2^32 and 2^64, like rlx_ref_read_f32 and its kin. */
 void rlx_ref_read_u32(const rlx_tensor *tensor, int64_t offset, int64_t stride, int64_t count,
                       uint32_t *out);

@@ -64,10 +64,10 @@ VEC_INLINE void matmul_store_vector(const matmul *mm, const matmul_batch *at, in
 }
 
 /* The same for any dtypes and strides: a row of `count` results (at most MATMUL_COLUMNS). */
-static __attribute__((noinline, unused)) void matmul_finish_row(const matmul *mm,
-                                                                const matmul_batch *at, int64_t m,
-                                                                int64_t n, float *row,
-                                                                int64_t count) {
+static __attribute__((noinline, unused)) void matmul_store_row(const matmul *mm,
+                                                               const matmul_batch *at, int64_t m,
+                                                               int64_t n, float *row,
+                                                               int64_t count) {
     float more[MATMUL_COLUMNS];
     if (mm->alpha != 1) {
         for (int64_t i = 0; i < count; i++)
@@ -87,10 +87,6 @@ static __attribute__((noinline, unused)) void matmul_finish_row(const matmul *mm
     vec_activation_run(&mm->activation, row, count);
     for (int64_t i = 0; mm->gated && i < count; i++)
         row[i] *= more[i];
-}
-VEC_INLINE void matmul_store_row(const matmul *mm, const matmul_batch *at, int64_t m, int64_t n,
-                                 float *row, int64_t count) {
-    matmul_finish_row(mm, at, m, n, row, count);
     vec_write_f32(mm->out, at->out + m * mm->out_m + n * mm->out_n, mm->out_n, count, row);
 }
 
