@@ -65,17 +65,20 @@ static void write_int8_case(uint32_t index, char *text, uint32_t bytes) {
     bool turn_a = kernel_pick(index, 4, 0, 3) == 0, turn_b = kernel_pick(index, 5, 0, 1) == 0;
     bool has_bias = kernel_pick(index, 6, 0, 1) == 0;
     static const char *const orders[] = {"16x2", "32x2", "32x4"};
+    bool is_small = index % 3 == 1; /* weights of 7 bits */
     if (index % 37 == 0) k = 0;
     if (index % 5 == 0) k += 600; /* several blocks of k */
+    if (is_small && index % 2 == 0) m += 20;
     snprintf(text, bytes,
-             "rlx 1\ninput a : %s[%d, %d, %d]\ninput b : %s[%d, %d, %d]\ninput bias : i32[%d]\n"
+             "rlx 1\ninput a : %s[%d, %d, %d]\n%s b : %s[%d, %d, %d]%s\ninput bias : i32[%d]\n"
              "p = pack(b) layout=%s%s\ny = matmul(a, p%s) to=i32%s%s\noutput y\n",
              kernel_pick(index, 8, 0, 1) == 0 ? "i8" : "u8", batch, turn_a ? k : m, turn_a ? m : k,
-             kernel_pick(index, 9, 0, 1) == 0 ? "i8" : "u8",
-             kernel_pick(index, 10, 0, 1) ? 1 : batch, turn_b ? n : k, turn_b ? k : n, n,
-             turn_b ? "rows" : "columns", orders[kernel_pick(index, 7, 0, 2)],
-             has_bias ? ", bias" : "", turn_a ? " transpose_a=true" : "",
-             turn_b ? " transpose_b=true" : "");
+             is_small ? "param" : "input",
+             is_small || kernel_pick(index, 9, 0, 1) == 0 ? "i8" : "u8",
+             kernel_pick(index, 10, 0, 1) ? 1 : batch, turn_b ? n : k, turn_b ? k : n,
+             is_small ? " = seeded(7, 64)" : "", n, turn_b ? "rows" : "columns",
+             orders[kernel_pick(index, 7, 0, 2)], has_bias ? ", bias" : "",
+             turn_a ? " transpose_a=true" : "", turn_b ? " transpose_b=true" : "");
 }
 
 /* Numbers and bytes of products of bytes, with everything that their store can do; odd strides of

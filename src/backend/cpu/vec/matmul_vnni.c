@@ -70,6 +70,19 @@ TILE_TARGET VEC_INLINE void tile(int rows, bool is_signed, const int32_t *a, con
 
 #include "backend/cpu/vec/matmul_bytes.inc"
 
+/* All tiles are of fours. */
+static bool takes_fours(const block *self) {
+    (void)self;
+    return false;
+}
+static void pack_fours(const block *self, int64_t group, int64_t depth) {
+    (void)self, (void)group, (void)depth;
+}
+static tile_fn tile_of_fours(int64_t rows) {
+    (void)rows;
+    return NULL;
+}
+
 /* With a' = a + 128 (where a is signed) and b' = b - 128 (where b is not):
  * sum a b = sum a' b' + 128 sum a' - 128 sum b' - 128 128 n, each term where its operand is moved.
  */
