@@ -114,7 +114,20 @@ static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
     write_case(&c, index, text, bytes);
 }
 
-enum { DEPTHWISE_CASES = 180, STRAY_CASES = 16 };
+enum { DEPTHWISE_CASES = 180, STRAY_CASES = 16, JOINED_CASES = 72 };
+
+/* 3 x 3 of stride 1 whose rows go by several at once: every number of rows that is left over, from
+ * the narrowest on, without residuals. */
+static void write_joined(uint32_t index, char *text, uint32_t bytes) {
+    conv_case c = {.block = index % 2 == 0 ? 8 : 16, .batch = 1 + index % 3 / 2};
+    c.groups = c.block * kernel_pick(index, 0, 1, 3) - index % 5;
+    c.in = c.out = c.sh = c.sw = c.dh = c.dw = 1;
+    c.kh = c.kw = 3;
+    c.pads[0] = c.pads[1] = c.pads[2] = c.pads[3] = 1;
+    c.height = 1 + index / 2 % 9;
+    c.width = index % 3 == 0 ? kernel_pick(index, 1, 1, 4) : kernel_pick(index, 1, 5, 30);
+    write_case(&c, 4 * index + index % 2, text, bytes);
+}
 
 /* 3 x 3 with infinities and NaN here and there: logarithms of zeros. */
 static void write_stray(uint32_t index, char *text, uint32_t bytes) {
@@ -134,6 +147,10 @@ static void write_stray(uint32_t index, char *text, uint32_t bytes) {
 }
 
 static void write_depthwise(uint32_t index, char *text, uint32_t bytes) {
+    if (index >= DEPTHWISE_CASES + STRAY_CASES) {
+        write_joined(index, text, bytes);
+        return;
+    }
     if (index >= DEPTHWISE_CASES) {
         write_stray(index, text, bytes);
         return;
@@ -158,7 +175,8 @@ static const char *const timed_depthwise[] = {
     NULL,
 };
 
-const kernel_family kernel_depthwise = {"depthwise", 1e-4, DEPTHWISE_CASES + STRAY_CASES,
+const kernel_family kernel_depthwise = {"depthwise", 1e-4,
+                                        DEPTHWISE_CASES + STRAY_CASES + JOINED_CASES,
                                         write_depthwise, timed_depthwise};
 
 /* conv_quantised: dense, grouped, first layers and depthwise in turns; weights of 9 bits, every

@@ -4,11 +4,11 @@
  * outputs of one block of channels, done in tiles of positions that keep their sums in registers.
  * Kernels of 3 and 5 columns with strides of 1 and 2 have tiles of their own: they load each input
  * once per row, and leave out what is padding without leaving the tile. 3 x 3 kernels of stride 1
- * go by several rows at once where they can, and an item is so many: two (conv_depthwise_pair.h),
- * or with 32 registers three or four (conv_depthwise_roll.h).
+ * go by several rows at once where they can, and an item is so many: two (conv_depthwise_two.h), or
+ * with 32 registers three or four (conv_depthwise_roll.h).
  */
-#include "backend/cpu/vec/conv_depthwise_pair.h"
 #include "backend/cpu/vec/conv_depthwise_roll.h"
+#include "backend/cpu/vec/conv_depthwise_two.h"
 #include "ref/access.h"
 
 /* A run of tiles of one size in a row; a tile is positions side by side, one vector of channels. */
@@ -18,14 +18,15 @@ typedef struct depthwise_tile {
     const float *w;        /* the tap of that row */
     const float *residual; /* of the next tile's first position; NULL: none */
     float *y;
-    vf bias, low, high; /* what is added before, and the bounds of the result */
-    int64_t rows;       /* kernel rows that meet the input */
-    int64_t start;      /* the column of its first position's first tap; may be outside */
-    int64_t row_stride; /* between rows of x that follow each other in the kernel */
-    bool has_more;      /* an activation that is not bounds */
+    vf bias, low, high;  /* what is added before, and the bounds of the result */
+    int64_t rows;        /* kernel rows that meet the input */
+    int64_t start;       /* the column of its first position's first tap; may be outside */
+    int64_t row_stride;  /* between rows of x that follow each other in the kernel */
+    bool has_more;       /* an activation that is not bounds */
+    depthwise_twos twos; /* of a plane whose rows go by two */
 } depthwise_tile;
 
-enum { TILE = 8, HAS_ROLLS = VF >= 16 };
+enum { TILE = 8, HAS_ROLLS = !HAS_TWOS };
 
 /* Activations that are not bounds. */
 static __attribute__((noinline)) void finish(const depthwise_tile *tile, int count) {
@@ -191,6 +192,8 @@ static int64_t rows_met(const rlx_window *h, int64_t row, int64_t *first) {
 
 static vf lane_bias(const conv_view *view, int64_t channel) {
     vec_parts bias = {{0}};
+    if (view->bias != NULL && view->bias_stride == 1 && channel + VF <= view->groups)
+        return vf_load(view->bias + channel);
     for (int64_t i = 0; view->bias != NULL && i < VF; i++) {
         if (channel + i < view->groups) bias.f[i] = view->bias[(channel + i) * view->bias_stride];
     }
@@ -204,7 +207,7 @@ typedef struct depthwise_plan {
     const tile_kind *kind;
     int64_t inner, inner_end;
     int64_t tiles[SIZES]; /* of each size, between the two */
-    bool is_joined;       /* rows go by several: 2 i - 1 and 2 i, or fours and then threes */
+    bool is_joined;       /* rows go by several: by two, or by four and then three */
     int64_t fours;        /* rows in blocks of four */
 } depthwise_plan;
 
@@ -215,14 +218,14 @@ static int next_tile(int64_t left) {
     return left % 8 != 0 && (left % 7 == 0 || left % 8 < 4) ? 1 : 0;
 }
 
-/* What conv_depthwise_pair.h or conv_depthwise_roll.h does. */
+/* What conv_depthwise_two.h or conv_depthwise_roll.h does. */
 static bool is_joined(const conv_view *view) {
     const rlx_window *h = &view->h, *w = &view->w;
-    if (HAS_ROLLS && (h->begin != 1 || h->out != h->in || roll_threes(h->out) < 0)) return false;
-    return h->kernel == 3 && h->stride == 1 && h->dilation == 1 && w->kernel == 3 &&
-           w->stride == 1 && w->dilation == 1 && w->begin == 1 && w->out == w->in &&
-           w->in >= (HAS_ROLLS ? 1 : 4) && view->x.column == BLOCK && view->y.column == BLOCK &&
-           view->residual.data == NULL;
+    if (HAS_ROLLS ? roll_threes(h->out) < 0 : h->in < 3 || w->in < 2) return false;
+    return h->kernel == 3 && h->stride == 1 && h->dilation == 1 && h->begin == 1 &&
+           h->out == h->in && w->kernel == 3 && w->stride == 1 && w->dilation == 1 &&
+           w->begin == 1 && w->out == w->in && w->in >= 1 && view->x.column == BLOCK &&
+           view->y.column == BLOCK && view->residual.data == NULL;
 }
 
 static depthwise_plan plan_of(const conv_view *view) {
@@ -272,18 +275,21 @@ static void finish_row(depthwise_tile *tile, float *y, int64_t width) {
     tile->y = plane;
 }
 
-/* Two rows whose taps all lie in the input; false where they have to be done one by one. */
-static bool run_two(depthwise_tile *tile, depthwise_pair *pair, int64_t row) {
-    const conv_view *view = tile->view;
-    const float *x = tile->x + (row - view->h.begin) * view->x.row;
-    for (int r = 0; r < 4; r++)
-        pair->x[r] = x + r * view->x.row;
-    for (int r = 0; r < 2; r++)
-        pair->y[r] = tile->y + (row + r) * view->y.row;
-    if (!run_pair(pair)) return false;
-    for (int r = 0; tile->has_more && r < 2; r++)
-        finish_row(tile, pair->y[r], pair->width);
-    return true;
+/* Rows [begin, end) of one plane, both even, by two. */
+static void run_pairs(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
+                      int64_t begin, int64_t end) {
+    const conv_view *view = plan->view;
+    depthwise_twos *twos = &tile->twos;
+    twos->x = tile->x, twos->w = weights, twos->y = tile->y, twos->bias = tile->bias;
+    if (!tile->has_more) {
+        run_twos(twos, begin, end);
+        return;
+    }
+    for (int64_t row = begin; row < end; row += 2) {
+        run_twos(twos, row, row + 2);
+        finish_row(tile, tile->y + row * view->y.row, view->w.in);
+        finish_row(tile, tile->y + (row + 1) * view->y.row, view->w.in);
+    }
 }
 
 /* Rows [begin, end) of one plane in blocks of four and three. */
@@ -310,80 +316,85 @@ static void run_rolls(const depthwise_plan *plan, depthwise_tile *tile, const fl
     }
 }
 
-/* Rows [begin, end) of one plane; where they go by two, begin is 0 or odd. */
+/* Rows [begin, end) of one plane; where they go by two, begin is even and end is, or the last. */
 static void run_rows(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
                      int64_t begin, int64_t end) {
-    const rlx_window *h = &plan->view->h;
-    depthwise_pair pair = {.width = plan->view->w.in};
     if (HAS_ROLLS && plan->is_joined) {
         run_rolls(plan, tile, weights, begin, end);
         return;
     }
     if (plan->is_joined) {
-        pair.bias = tile->bias, pair.low = tile->low, pair.high = tile->high;
-        pair_weights(&pair, weights);
+        run_pairs(plan, tile, weights, begin, end - end % 2);
+        begin = end - end % 2;
     }
-    for (int64_t row = begin; row < end;) {
-        bool is_two = !HAS_ROLLS && plan->is_joined && row % 2 == 1 && row >= h->begin &&
-                      row + 1 < end && row - h->begin + 3 < h->in;
-        if (is_two && run_two(tile, &pair, row)) {
-            row += 2;
-            continue;
-        }
-        run_row(plan, tile, weights, row++);
-        if (is_two) run_row(plan, tile, weights, row++);
-    }
+    for (int64_t row = begin; row < end; row++)
+        run_row(plan, tile, weights, row);
 }
 
-/* Rows [begin, end) of one block of channels of one image, a vector of channels after the other. */
-static void run_plane(const depthwise_plan *plan, const float *weights, int64_t plane,
-                      int64_t begin, int64_t end) {
-    const conv_view *view = plan->view;
+/* What the tiles of all planes share. */
+static depthwise_tile tile_of(const conv_view *view) {
     const rlx_activation *activation = &view->activation;
-    int64_t blocks = conv_divide_up(view->groups, BLOCK), n = plane / blocks,
-            block = plane % blocks;
     bool is_relu = activation->op == RLX_OP_RELU, is_clip = activation->op == RLX_OP_CLIP;
-    depthwise_tile tile = {.view = view,
-                           .row_stride = view->h.dilation * view->x.row,
+    depthwise_twos twos = {.x_row = view->x.row,
+                           .y_row = view->y.row,
+                           .height = view->h.in,
+                           .width = view->w.in,
                            .low = vf_set(is_relu   ? 0.0f
                                          : is_clip ? (float)activation->alpha
                                                    : -VEC_INFINITY),
                            .high = vf_set(is_clip ? (float)activation->beta : VEC_INFINITY),
-                           .has_more = activation->op != RLX_OP_NONE && !is_relu && !is_clip};
+                           .has_high = is_clip};
+    return (depthwise_tile){.view = view,
+                            .row_stride = view->h.dilation * view->x.row,
+                            .low = twos.low,
+                            .high = twos.high,
+                            .has_more = activation->op != RLX_OP_NONE && !is_relu && !is_clip,
+                            .twos = twos};
+}
+
+/* Rows [begin, end) of one block of channels of image n, a vector of channels after the other. */
+static void run_plane(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
+                      int64_t n, int64_t block, int64_t begin, int64_t end) {
+    const conv_view *view = plan->view;
     weights += block * view->h.kernel * view->w.kernel * BLOCK;
     for (int64_t lane = 0; lane < BLOCK; lane += VF) {
-        tile.bias = lane_bias(view, block * BLOCK + lane);
-        tile.x = view->x.data + n * view->x.n + block * view->x.block + lane;
-        tile.y = view->y.data + n * view->y.n + block * view->y.block + lane;
+        tile->bias = lane_bias(view, block * BLOCK + lane);
+        tile->x = view->x.data + n * view->x.n + block * view->x.block + lane;
+        tile->y = view->y.data + n * view->y.n + block * view->y.block + lane;
         if (view->residual.data != NULL)
-            tile.residual =
+            tile->residual =
                 view->residual.data + n * view->residual.n + block * view->residual.block + lane;
-        run_rows(plan, &tile, weights + lane, begin, end);
+        run_rows(plan, tile, weights + lane, begin, end);
     }
 }
 
-/* Items of a plane: rows, blocks of them, or row 0 and then two each. */
+/* Items of a plane: rows, or blocks of them. */
 static int64_t plane_items(const conv_view *view) {
     if (!is_joined(view)) return view->h.out;
-    return HAS_ROLLS ? conv_divide_up(view->h.out, 4) : view->h.out / 2 + 1;
+    return conv_divide_up(view->h.out, HAS_ROLLS ? 4 : 2);
 }
 
 static int64_t first_row(const depthwise_plan *plan, int64_t item) {
     if (!plan->is_joined) return item;
     if (HAS_ROLLS)
         return 4 * item <= plan->fours ? 4 * item : plan->fours + 3 * (item - plan->fours / 4);
-    return item == 0 ? 0 : conv_least(plan->view->h.out, 2 * item - 1);
+    return conv_least(plan->view->h.out, 2 * item);
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     conv_view view = conv_view_of(args);
     depthwise_plan plan = plan_of(&view);
-    int64_t count = plane_items(&view);
-    while (begin < end) {
-        int64_t plane = begin / count, item = begin % count;
-        int64_t last = conv_least(count, item + end - begin);
-        run_plane(&plan, args->in[1].data, plane, first_row(&plan, item), first_row(&plan, last));
-        begin += last - item;
+    depthwise_tile tile = tile_of(&view);
+    int64_t count = plane_items(&view), blocks = conv_divide_up(view.groups, BLOCK);
+    if (begin >= end) return;
+    int64_t block = begin / count, item = begin % count, n = block / blocks;
+    block %= blocks;
+    for (int64_t left = end - begin; left > 0; item = 0) {
+        int64_t last = conv_least(count, item + left);
+        run_plane(&plan, &tile, args->in[1].data, n, block, first_row(&plan, item),
+                  first_row(&plan, last));
+        left -= last - item;
+        if (++block == blocks) block = 0, n++;
     }
 }
 
