@@ -15,9 +15,16 @@ static const rlx_cpu_override *const wide_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_wide, rlx_cpu_attention_preparation_wide;
+#define FAMILY(family) extern const rlx_cpu_preparation rlx_cpu_##family##_preparation_wide;
+#define NARROW(family)
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
 static const rlx_cpu_preparation *const wide_preparations[] = {
-    &rlx_cpu_elementwise_preparation_wide, &rlx_cpu_attention_preparation_wide, NULL};
+#define FAMILY(family) &rlx_cpu_##family##_preparation_wide,
+#define NARROW(family)
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
+    NULL};
 static const rlx_cpu_level wide = {.name = "wide", .device = "cpu:wide", .target = "cpu/wide",
     .flags = RLX_CPU_AVX2 | RLX_CPU_F16C, .families = wide_families,
     .preparations = wide_preparations};

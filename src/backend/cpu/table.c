@@ -7,14 +7,6 @@
 #include <string.h>
 
 /* clang-format off */
-#define PREPARATIONS(level, narrow)                                                                \
-    extern const rlx_cpu_preparation rlx_cpu_elementwise_preparation_##level,                      \
-        rlx_cpu_attention_preparation_##level, rlx_cpu_matmul_preparation_##level,                 \
-        rlx_cpu_move_preparation_##narrow, rlx_cpu_norm_preparation_##narrow;                      \
-    static const rlx_cpu_preparation *const level##_preparations[] = {                             \
-        &rlx_cpu_elementwise_preparation_##level, &rlx_cpu_attention_preparation_##level,          \
-        &rlx_cpu_matmul_preparation_##level, &rlx_cpu_move_preparation_##narrow,                   \
-        &rlx_cpu_norm_preparation_##narrow, NULL};
 #if defined(__x86_64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx2[];
 #include "backend/cpu/vec/families.def"
@@ -24,7 +16,14 @@ static const rlx_cpu_override *const avx2_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-PREPARATIONS(avx2, avx2)
+#define FAMILY(family) extern const rlx_cpu_preparation rlx_cpu_##family##_preparation_avx2;
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
+static const rlx_cpu_preparation *const avx2_preparations[] = {
+#define FAMILY(family) &rlx_cpu_##family##_preparation_avx2,
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
+    NULL};
 #if defined(RLX_HAS_AVX512)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_avx512[];
 #define NARROW(family)
@@ -36,7 +35,16 @@ static const rlx_cpu_override *const avx512_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-PREPARATIONS(avx512, avx2)
+#define FAMILY(family) extern const rlx_cpu_preparation rlx_cpu_##family##_preparation_avx512;
+#define NARROW(family)
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
+static const rlx_cpu_preparation *const avx512_preparations[] = {
+#define FAMILY(family) &rlx_cpu_##family##_preparation_avx512,
+#define NARROW(family) &rlx_cpu_##family##_preparation_avx2,
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
+    NULL};
 #endif
 #elif defined(__aarch64__)
 #define FAMILY(family) extern const rlx_cpu_override rlx_cpu_##family##_neon[];
@@ -47,7 +55,14 @@ static const rlx_cpu_override *const neon_families[] = {
 #include "backend/cpu/vec/families.def"
 #undef FAMILY
     NULL};
-PREPARATIONS(neon, neon)
+#define FAMILY(family) extern const rlx_cpu_preparation rlx_cpu_##family##_preparation_neon;
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
+static const rlx_cpu_preparation *const neon_preparations[] = {
+#define FAMILY(family) &rlx_cpu_##family##_preparation_neon,
+#include "backend/cpu/vec/prepared.def"
+#undef FAMILY
+    NULL};
 #endif
 static const rlx_cpu_preparation *const no_preparations[] = {NULL};
 static const rlx_cpu_override *const no_families[] = {NULL};
