@@ -2,11 +2,15 @@
 /* How far the vector functions are from the truth, in units in the last place: each level's own
  * kernel of an op against libm in double.
  *
- *     test_kernels_ulp              every op, samples from the whole range of f32
- *     test_kernels_ulp --full OP    one op at every f32
+ *     test_kernels_ulp                          every op, samples from the whole range of f32
+ *     test_kernels_ulp --full OP [FROM TO]      one op at every f32, on two threads; or at those
+ *                                               whose magnitudes are FROM to TO hundredths of all
  *
  * The bounds are those of docs/performance.md. */
+#include "kernels/ulp.h"
+
 #include "backend/cpu/table.h"
+#include "base/thread.h"
 #include "kernels/levels.h"
 
 #include <math.h>
@@ -14,112 +18,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 4096, SAMPLE_STEP = 16411 };
+enum { BATCH = 8192, SAMPLE_STEP = 16411, WORKERS = 2 };
+#define MAGNITUDES (UINT64_C(1) << 31)
 
-static double sigmoid(double x) {
-    double e = exp(-fabs(x));
-    return (x < 0 ? e : 1.0) / (1.0 + e);
-}
-static double softplus(double x) {
-    double tail = log1p(exp(-fabs(x)));
-    return x > 0 ? x + tail : tail;
-}
-static double silu(double x) {
-    return x * sigmoid(x);
-}
-static double gelu(double x) {
-    return 0.5 * x * erfc(-x * M_SQRT1_2);
-}
-static double gelu_tanh(double x) {
-    return x * sigmoid(2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x));
-}
-static double mish(double x) {
-    return x * tanh(softplus(x));
-}
-static double elu(double x) {
-    return x > 0 ? x : 0.75 * expm1(x);
-}
-static double celu(double x) {
-    double negative = 0.75 * expm1(x / 0.75);
-    return (x > 0 ? x : 0.0) + (negative > 0 ? 0.0 : negative);
-}
-static double selu(double x) {
-    return 1.25 * (x > 0 ? x : 0.75 * expm1(x));
-}
-static double hard_swish(double x) {
-    double unit = x / 6.0 + 0.5;
-    return x * (unit < 0 ? 0.0 : unit > 1 ? 1.0 : unit);
-}
-static double softsign(double x) {
-    return x / (1.0 + fabs(x));
-}
-static double rsqrt(double x) {
-    return 1.0 / sqrt(x);
-}
-static double hard_sigmoid(double x) {
-    double y = x / 6.0 + 0.3;
-    return y < 0 ? 0 : y > 1 ? 1 : y;
-}
-/* Of the ops with two operands; the second one is 1.7f. */
-#define SECOND 1.7000000476837158
-static double power(double x) {
-    return pow(x, SECOND);
-}
-static double truncated_rest(double x) {
-    return fmod(x, SECOND);
-}
-static double floored_rest(double x) {
-    double rest = fmod(x, SECOND);
-    return rest < 0 ? rest + SECOND : rest;
-}
+typedef struct far_at {
+    double far;
+    float at;
+} far_at;
 
-typedef struct function {
-    const char *name;
-    rlx_op op;
-    double (*truth)(double);
-    double bound;
-    double alpha, beta; /* of the op; 0: 0.75 and 1.25 */
-} function;
+/* One function on every level; each worker takes batches and keeps what was worst. */
+typedef struct sweep {
+    const ulp_function *function;
+    const rlx_cpu_level *levels[KERNEL_LEVELS];
+    uint32_t level_count;
+    uint64_t step, end; /* in magnitudes: the bits of a number that is not negative */
+    _Atomic uint64_t next;
+} sweep;
 
-static const function functions[] = {
-    {"exp", RLX_OP_EXP, exp, 2, 0, 0},
-    {"log", RLX_OP_LOG, log, 1, 0, 0},
-    {"sin", RLX_OP_SIN, sin, 2, 0, 0},
-    {"cos", RLX_OP_COS, cos, 2, 0, 0},
-    {"tanh", RLX_OP_TANH, tanh, 3, 0, 0},
-    {"erf", RLX_OP_ERF, erf, 2, 0, 0},
-    {"sigmoid", RLX_OP_SIGMOID, sigmoid, 3, 0, 0},
-    {"silu", RLX_OP_SILU, silu, 3, 0, 0},
-    {"gelu", RLX_OP_GELU, gelu, 8, 0, 0},
-    {"gelu_tanh", RLX_OP_GELU_TANH, gelu_tanh, 3, 0, 0},
-    {"softplus", RLX_OP_SOFTPLUS, softplus, 3, 0, 0},
-    {"mish", RLX_OP_MISH, mish, 5, 0, 0},
-    {"elu", RLX_OP_ELU, elu, 3, 0, 0},
-    {"celu", RLX_OP_CELU, celu, 4, 0, 0},
-    {"selu", RLX_OP_SELU, selu, 4, 0, 0},
-    {"hard_swish", RLX_OP_HARD_SWISH, hard_swish, 3, 0, 0},
-    {"softsign", RLX_OP_SOFTSIGN, softsign, 2, 0, 0},
-    {"rsqrt", RLX_OP_RSQRT, rsqrt, 2, 0, 0},
-    {"pow", RLX_OP_POW, power, 1, 0, 0},
-    {"fmod", RLX_OP_FMOD, truncated_rest, 0, 0, 0},
-    {"mod", RLX_OP_MOD, floored_rest, 1, 0, 0},
-    {"hard_sigmoid", RLX_OP_HARD_SIGMOID, hard_sigmoid, 1, 1.0 / 6.0, 0.3},
-};
-enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+typedef struct worker {
+    sweep *shared;
+    far_at worst[KERNEL_LEVELS];
+    bool is_rule_wrong;
+    float x[BATCH], y[BATCH];
+    double truth[BATCH];
+} worker;
 
-/* The distance in units of the last place that f32 has at `truth`. */
-static double distance(float value, double truth) {
-    float rounded = (float)truth;
-    int exponent;
-    if (isnan(rounded) || isnan(value)) return isnan(rounded) == isnan(value) ? 0 : INFINITY;
-    if (isinf(rounded) || isinf(value)) return rounded == value ? 0 : INFINITY;
-    (void)frexp(truth, &exponent);
-    return fabs((double)value - truth) / ldexp(1.0, (exponent < -125 ? -125 : exponent) - 24);
-}
-
-static void run_batch(const rlx_cpu_level *level, const function *self, const float *x, float *y,
-                      int64_t count) {
-    float second = (float)SECOND;
+static void run_batch(const rlx_cpu_level *level, const ulp_function *self, const float *x,
+                      float *y, int64_t count) {
+    float second = (float)ULP_SECOND;
     bool is_default = self->alpha == 0;
     rlx_unary_attrs attrs = {.alpha = is_default ? 0.75 : self->alpha,
                              .beta = is_default ? 1.25 : self->beta};
@@ -149,41 +75,134 @@ static void run_batch(const rlx_cpu_level *level, const function *self, const fl
     kernel->run(&args, 0, kernel->items(&args));
 }
 
-/* Every step-th f32, from another first one in each batch. Returns whether the bound holds. */
-static bool check(const rlx_cpu_level *level, const function *self, uint64_t step) {
-    static float x[BATCH], y[BATCH];
-    double worst = 0;
-    float worst_at = 0;
-    for (uint64_t base = 0; base < UINT64_C(1) << 32; base += BATCH * step) {
+/* The truth of a batch; of the negative side from the other one where that is the same. */
+static void find_truth(worker *self, bool is_negative, int64_t count) {
+    const ulp_function *of = self->shared->function;
+    double low = fabs((double)self->x[0]), high = fabs((double)self->x[count - 1]);
+    if (is_negative && of->symmetry != ULP_NEITHER) {
+        for (int64_t i = 0; of->symmetry == ULP_ODD && i < count; i++)
+            self->truth[i] = -self->truth[i];
+    } else if (self->shared->step == 1 && ulp_rule_tells(of->rule, low, high, is_negative)) {
+        ulp_by_rule(of->rule, high, is_negative, self->x, self->truth, count);
+    } else {
+        for (int64_t i = 0; i < count; i++)
+            self->truth[i] = of->truth((double)self->x[i]);
+    }
+}
+
+/* Rules say what the function says. */
+static void check_rule(worker *self, bool is_negative, int64_t count) {
+    const ulp_rule *rule = self->shared->function->rule;
+    for (int64_t i = 0; i < count; i++) {
+        double x = fabs((double)self->x[i]), truth;
+        if (!ulp_rule_tells(rule, x, x, is_negative)) continue;
+        ulp_by_rule(rule, x, is_negative, &self->x[i], &truth, 1);
+        if (ulp_between(truth, self->truth[i]) <= 1e-6) continue;
+        if (!self->is_rule_wrong)
+            fprintf(stderr, "%s: %.17g by rule at %.9g, not %.17g\n", self->shared->function->name,
+                    truth, (double)self->x[i], self->truth[i]);
+        self->is_rule_wrong = true;
+    }
+}
+
+static void check_side(worker *self, bool is_negative, int64_t count) {
+    const sweep *all = self->shared;
+    find_truth(self, is_negative, count);
+    if (all->step != 1) check_rule(self, is_negative, count);
+    for (uint32_t i = 0; i < all->level_count; i++) {
+        int64_t at;
+        run_batch(all->levels[i], all->function, self->x, self->y, count);
+        double far = ulp_worst(self->y, self->truth, count, &at);
+        if (far > self->worst[i].far) self->worst[i] = (far_at){far, self->x[at]};
+    }
+}
+
+/* Every step-th magnitude, from another first one in each batch, on both sides of 0. */
+static void *work(void *user) {
+    worker *self = user;
+    uint64_t step = self->shared->step, base;
+    while ((base = atomic_fetch_add(&self->shared->next, BATCH * step)) < self->shared->end) {
         uint64_t shift = base / BATCH * 2654435761u % step;
         int64_t count = 0;
-        for (; count < BATCH && base + (uint64_t)count * step + shift < UINT64_C(1) << 32;
-             count++) {
-            uint32_t bits = (uint32_t)(base + (uint64_t)count * step + shift);
-            memcpy(&x[count], &bits, sizeof bits);
+        for (; count < BATCH; count++) {
+            uint64_t at = base + (uint64_t)count * step + shift;
+            if (at >= self->shared->end) break;
+            uint32_t bits = (uint32_t)at;
+            memcpy(&self->x[count], &bits, sizeof bits);
         }
-        run_batch(level, self, x, y, count);
-        for (int64_t i = 0; i < count; i++) {
-            double far = distance(y[i], self->truth((double)x[i]));
-            if (far > worst) worst = far, worst_at = x[i];
-        }
+        if (count == 0) continue;
+        check_side(self, false, count);
+        for (int64_t i = 0; i < count; i++)
+            self->x[i] = -self->x[i];
+        check_side(self, true, count);
     }
-    bool holds = worst <= self->bound;
-    printf("%-12s %-7s worst %.3f ulp of %.0f at %.9g%s\n", self->name, level->name, worst,
-           self->bound, (double)worst_at, holds ? "" : "  TOO FAR");
-    return holds;
+    return NULL;
+}
+
+/* The worst of all workers per level. Returns how many bounds do not hold. */
+static uint32_t report(const sweep *all, const worker *workers, uint32_t count) {
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < all->level_count; i++) {
+        far_at worst = workers[0].worst[i];
+        for (uint32_t w = 1; w < count; w++) {
+            if (workers[w].worst[i].far > worst.far) worst = workers[w].worst[i];
+        }
+        bool holds = worst.far <= all->function->bound;
+        bad += !holds;
+        printf("%-12s %-7s worst %.3f ulp of %.0f at %.9g%s\n", all->function->name,
+               all->levels[i]->name, worst.far, all->function->bound, (double)worst.at,
+               holds ? "" : "  TOO FAR");
+    }
+    for (uint32_t w = 0; w < count; w++)
+        bad += workers[w].is_rule_wrong;
+    return bad;
+}
+
+/* Infinities, zeros and the ends of what is normal are always among the samples. */
+static void check_ends(worker *self) {
+    static const uint32_t ends[] = {0, 1, 0x7fffff, 0x800000, 0x3f800000, 0x7f7fffff, 0x7f800000};
+    enum { ENDS = sizeof ends / sizeof ends[0] };
+    for (uint32_t side = 0; side < 2; side++) {
+        for (uint32_t i = 0; i < ENDS; i++) {
+            uint32_t bits = ends[i] | side << 31;
+            memcpy(&self->x[i], &bits, sizeof bits);
+        }
+        check_side(self, side == 1, ENDS);
+    }
+}
+
+static uint32_t check(sweep *all) {
+    static worker workers[WORKERS];
+    pthread_t threads[WORKERS];
+    bool is_started[WORKERS] = {false};
+    for (uint32_t w = 0; w < WORKERS; w++)
+        memset(&workers[w], 0, sizeof workers[w]), workers[w].shared = all;
+    for (uint32_t w = 1; w < WORKERS && all->step == 1; w++)
+        is_started[w] = rlx_thread_start(&threads[w], work, &workers[w]) == RLX_OK;
+    if (all->step != 1) check_ends(&workers[0]);
+    (void)work(&workers[0]);
+    for (uint32_t w = 1; w < WORKERS; w++) {
+        if (is_started[w]) (void)pthread_join(threads[w], NULL);
+    }
+    return report(all, workers, WORKERS);
 }
 
 int main(int argc, char **argv) {
     const rlx_cpu_level *levels[KERNEL_LEVELS];
     uint32_t count = kernel_levels(levels), bad = 0, checked = 0;
-    bool is_full = argc == 3 && strcmp(argv[1], "--full") == 0;
-    for (uint32_t f = 0; f < FUNCTIONS; f++) {
-        if (is_full && strcmp(argv[2], functions[f].name) != 0) continue;
-        for (uint32_t i = 0; i < count; i++) {
-            bad += !check(levels[i], &functions[f], is_full ? 1 : SAMPLE_STEP);
-            checked++;
-        }
+    bool is_full = argc >= 3 && strcmp(argv[1], "--full") == 0;
+    uint64_t from = 0, to = 100;
+    if (argc == 5) from = (uint64_t)atoi(argv[3]), to = (uint64_t)atoi(argv[4]);
+    for (uint32_t f = 0; f < ulp_function_count && count != 0; f++) {
+        if (is_full && strcmp(argv[2], ulp_functions[f].name) != 0) continue;
+        sweep all = {.function = &ulp_functions[f],
+                     .level_count = count,
+                     .step = is_full ? 1 : SAMPLE_STEP,
+                     .next = MAGNITUDES / 100 * from,
+                     .end = to >= 100 ? MAGNITUDES : MAGNITUDES / 100 * to};
+        memcpy(all.levels, levels, sizeof levels);
+        bad += check(&all);
+        checked++;
     }
     if (checked == 0 && count != 0) fprintf(stderr, "no such function\n");
     return bad != 0 || (checked == 0 && count != 0);
