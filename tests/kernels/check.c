@@ -34,7 +34,15 @@ typedef struct copy_of {
 typedef struct trial {
     copy_of copies[MAX_TENSORS];
     uint32_t count;
+    rlx_tensor bounds[MAX_TENSORS], tensors[MAX_TENSORS]; /* what `planned` and `args` point to */
+    rlx_kernel_args planned, args;
+    rlx_fault fault;
 } trial;
+
+/* A node: operands with the dims of this run, and with those of the plan. */
+typedef struct node_args {
+    const rlx_kernel_args *args, *planned;
+} node_args;
 
 static uint64_t dense_bytes(rlx_dtype dtype, int64_t elements) {
     uint64_t blocks = rlx_dtype_block_elements(dtype);
@@ -124,8 +132,23 @@ static void free_trial(trial *self) {
     free(self);
 }
 
-/* The operands of `args` again. Outputs that are operands (states) stay operands. */
-static trial *make_trial(const rlx_kernel_args *args, layout_mode mode, uint32_t overwritten) {
+/* The arguments of a run on the copies: dims of the run with memory and strides of the bounds. */
+static void point_to_copies(trial *self, const node_args *node) {
+    const rlx_kernel_args *args = node->args;
+    for (uint32_t i = 0; i < self->count; i++) {
+        const rlx_tensor *now = i < args->in_count ? &args->in[i] : &args->out[i - args->in_count];
+        self->bounds[i] = self->tensors[i] = self->copies[i].tensor;
+        memcpy(self->tensors[i].dims, now->dims, sizeof now->dims);
+    }
+    self->planned = self->args = *args;
+    self->planned.in = self->bounds, self->planned.out = self->bounds + args->in_count;
+    self->args.in = self->tensors, self->args.out = self->tensors + args->in_count;
+    self->planned.fault = self->args.fault = &self->fault;
+}
+
+/* The operands of a node again. Outputs that are operands (states) stay operands. */
+static trial *make_trial(const node_args *node, layout_mode mode, uint32_t overwritten) {
+    const rlx_kernel_args *args = node->planned;
     trial *self = calloc(1, sizeof *self);
     if (self == NULL) return NULL;
     bool ok = true;
@@ -146,6 +169,7 @@ static trial *make_trial(const rlx_kernel_args *args, layout_mode mode, uint32_t
             copy->tensor.data = shared->tensor.data;
         }
     }
+    point_to_copies(self, node);
     if (ok) return self;
     free_trial(self);
     return NULL;
@@ -173,9 +197,11 @@ static void run_pieces(const rlx_kernel *kernel, const rlx_kernel_args *args, ui
 }
 
 static const char *run_guarded(const rlx_cpu_level *level, const rlx_kernel *kernel,
-                               rlx_kernel_args *args, uint64_t seed) {
+                               rlx_kernel_args *args, const rlx_kernel_args *planned,
+                               uint64_t seed) {
     const rlx_cpu_preparation *preparation = rlx_cpu_preparation_of(level, kernel);
-    uint64_t bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(args) : 0;
+    uint64_t bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(planned) : 0;
+    if (kernel->item_cost != NULL) (void)kernel->item_cost(args);
     uint8_t *workspace = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
     if (workspace == NULL) return "out of memory";
     memset(workspace, GUARD_BYTE, (size_t)bytes + 2 * GUARD);
@@ -236,6 +262,29 @@ static void report(kernel_checker *self, const rlx_kernel *kernel, layout_mode m
     fprintf(stderr, "%s: %s (%s): %s\n", self->where, kernel->name, mode_names[mode], what);
 }
 
+/* Whether all bytes of a fresh output that belong to no element are as they were. */
+static bool holes_hold(const copy_of *copy, const rlx_tensor *tensor) {
+    size_t size = rlx_dtype_block_bytes(tensor->dtype);
+    if (copy->memory == NULL || !has_strides(tensor)) return true;
+    uint8_t *bytes = malloc((size_t)copy->bytes + 1);
+    if (bytes == NULL) return false;
+    memcpy(bytes, copy->memory + GUARD, (size_t)copy->bytes);
+    int64_t at[RLX_MAX_RANK] = {0}, elements = rlx_tensor_elements(tensor);
+    for (int64_t n = 0; n < elements; n++) {
+        int64_t target = 0;
+        for (uint32_t i = 0; i < tensor->rank; i++)
+            target += at[i] * tensor->strides[i];
+        memset(bytes + (size_t)target * size, FRESH_BYTE, size);
+        for (uint32_t i = tensor->rank; i-- > 0 && ++at[i] == tensor->dims[i];)
+            at[i] = 0;
+    }
+    bool holds = true;
+    for (uint64_t i = 0; i < copy->bytes; i++)
+        holds = holds && bytes[i] == FRESH_BYTE;
+    free(bytes);
+    return holds;
+}
+
 /* What the run left, against scalar C: results, bytes around them, the fault. */
 static void compare(kernel_checker *self, const rlx_kernel *kernel, layout_mode mode,
                     const rlx_kernel_args *truth, const trial *made) {
@@ -247,7 +296,9 @@ static void compare(kernel_checker *self, const rlx_kernel *kernel, layout_mode 
     }
     for (uint32_t i = 0; i < truth->out_count; i++) {
         if (truth->out[i].data == NULL || !has_strides(&truth->out[i])) continue;
-        const rlx_tensor *out = &made->copies[truth->in_count + i].tensor;
+        const rlx_tensor *out = &made->tensors[truth->in_count + i];
+        if (!holes_hold(&made->copies[truth->in_count + i], out))
+            report(self, kernel, mode, "writes between the elements of its output");
         int64_t at = first_difference(out, &truth->out[i], self->tolerance);
         if (at < 0) continue;
         (void)snprintf(text, sizeof text,
@@ -259,18 +310,19 @@ static void compare(kernel_checker *self, const rlx_kernel *kernel, layout_mode 
 
 /* Runs with what the kernel has worked out ahead, where it does so. */
 static const char *run_prepared(const rlx_cpu_level *level, const rlx_kernel *kernel,
-                                rlx_kernel_args *args, uint64_t seed) {
+                                rlx_kernel_args *args, const rlx_kernel_args *planned,
+                                uint64_t seed) {
     const rlx_cpu_preparation *preparation = rlx_cpu_preparation_of(level, kernel);
     if (preparation == NULL || preparation->bytes == NULL)
-        return run_guarded(level, kernel, args, seed);
-    uint64_t bytes = preparation->bytes(args);
+        return run_guarded(level, kernel, args, planned, seed);
+    uint64_t bytes = preparation->bytes(planned);
     uint8_t *memory = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
     if (memory == NULL) return "out of memory";
     memset(memory, GUARD_BYTE, (size_t)bytes + 2 * GUARD);
     args->workspace_bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(args) : 0;
     preparation->make(args, memory + GUARD);
     args->prepared = memory + GUARD;
-    const char *broken = run_guarded(level, kernel, args, seed);
+    const char *broken = run_guarded(level, kernel, args, planned, seed);
     args->prepared = NULL;
     bool holds = guards_hold(memory, bytes);
     free(memory);
@@ -279,19 +331,13 @@ static const char *run_prepared(const rlx_cpu_level *level, const rlx_kernel *ke
 
 /* Any split gives the same bits: another one, prepared, on copies of its own. */
 static void compare_splits(kernel_checker *self, const rlx_cpu_level *level,
-                           const rlx_kernel *kernel, const rlx_kernel_args *given,
-                           const trial *first) {
-    trial *second = make_trial(given, AS_GIVEN, 0);
+                           const rlx_kernel *kernel, const node_args *node, const trial *first) {
+    trial *second = make_trial(node, AS_GIVEN, 0);
     if (second == NULL) return;
-    rlx_tensor tensors[MAX_TENSORS];
-    rlx_fault fault = {0};
-    rlx_kernel_args args = *given;
-    for (uint32_t i = 0; i < second->count; i++)
-        tensors[i] = second->copies[i].tensor;
-    args.in = tensors, args.out = tensors + args.in_count, args.fault = &fault;
-    const char *broken = run_prepared(level, kernel, &args, self->seed / 7 + 3);
+    const char *broken =
+        run_prepared(level, kernel, &second->args, &second->planned, self->seed / 7 + 3);
     if (broken != NULL) report(self, kernel, AS_GIVEN, broken);
-    for (uint32_t i = args.in_count; i < second->count; i++) {
+    for (uint32_t i = second->args.in_count; i < second->count; i++) {
         const copy_of *a = &first->copies[i], *b = &second->copies[i];
         if (b->tensor.data != NULL && memcmp(a->tensor.data, b->tensor.data, (size_t)b->bytes) != 0)
             report(self, kernel, AS_GIVEN, "another split of the items gives other bits");
@@ -310,23 +356,17 @@ static const rlx_kernel *kernel_for(const rlx_cpu_level *level, const rlx_kernel
     return kernel == rlx_ref_kernel(args->op) ? NULL : kernel;
 }
 
-static void check_mode(kernel_checker *self, const rlx_cpu_level *level,
-                       const rlx_kernel_args *given, const rlx_kernel_args *truth, bool has_fault,
-                       layout_mode mode, uint32_t overwritten) {
+static void check_mode(kernel_checker *self, const rlx_cpu_level *level, const node_args *given,
+                       const rlx_kernel_args *truth, bool has_fault, layout_mode mode,
+                       uint32_t overwritten) {
     trial *made = make_trial(given, mode, overwritten);
     if (made == NULL) return;
-    rlx_tensor tensors[MAX_TENSORS];
-    rlx_fault fault = {0};
-    rlx_kernel_args args = *given;
-    for (uint32_t i = 0; i < made->count; i++)
-        tensors[i] = made->copies[i].tensor;
-    args.in = tensors, args.out = tensors + args.in_count, args.fault = &fault;
-    const rlx_kernel *kernel = kernel_for(level, &args);
+    const rlx_kernel *kernel = kernel_for(level, &made->planned);
     if (kernel != NULL) {
-        const char *broken = run_guarded(level, kernel, &args, self->seed);
+        const char *broken = run_guarded(level, kernel, &made->args, &made->planned, self->seed);
         self->compared++;
         if (broken != NULL) report(self, kernel, mode, broken);
-        if ((fault.claim != 0) != has_fault) report(self, kernel, mode, "faults differ");
+        if ((made->fault.claim != 0) != has_fault) report(self, kernel, mode, "faults differ");
         if (!has_fault) compare(self, kernel, mode, truth, made);
         if (mode == AS_GIVEN) compare_splits(self, level, kernel, given, made);
     }
@@ -342,13 +382,12 @@ static bool may_overwrite(const rlx_kernel_args *args, uint32_t input) {
            memcmp(in->strides, out->strides, in->rank * sizeof in->strides[0]) == 0;
 }
 
-static void check_level(kernel_checker *self, const rlx_cpu_level *level,
-                        const rlx_kernel_args *given, const rlx_kernel_args *truth,
-                        bool has_fault) {
+static void check_level(kernel_checker *self, const rlx_cpu_level *level, const node_args *given,
+                        const rlx_kernel_args *truth, bool has_fault) {
     for (layout_mode mode = AS_GIVEN; mode <= SPREAD; mode++)
         check_mode(self, level, given, truth, has_fault, mode, 0);
-    for (uint32_t i = 0; i < given->in_count; i++) {
-        if (may_overwrite(given, i))
+    for (uint32_t i = 0; i < given->args->in_count; i++) {
+        if (may_overwrite(given->planned, i) && may_overwrite(given->args, i))
             check_mode(self, level, given, truth, has_fault, OVERWRITING, i);
     }
 }
@@ -379,26 +418,27 @@ static void print_times(const kernel_checker *self, const rlx_cpu_level *const *
     printf("\n");
 }
 
-rlx_status kernel_check(void *user, rlx_kernel_args *args) {
-    kernel_checker *self = user;
-    const rlx_cpu_level *levels[KERNEL_LEVELS];
-    uint32_t count = kernel_levels(levels);
-    const rlx_kernel *scalar = rlx_ref_kernel(args->op);
-    if (args->in_count + args->out_count > MAX_TENSORS) return rlx_test_run_kernel(scalar, args);
-    if (self->is_timed) print_times(self, levels, count, args);
-    /* Operands as they are before the run: states are written in place. */
-    trial *before = make_trial(args, AS_GIVEN, 0);
-    if (before == NULL) return RLX_FAIL(RLX_OUT_OF_MEMORY, "copies");
-    rlx_tensor tensors[MAX_TENSORS];
-    for (uint32_t i = 0; i < before->count; i++)
-        tensors[i] = before->copies[i].tensor;
-    rlx_kernel_args given = *args;
-    given.in = tensors, given.out = tensors + args->in_count;
+/* Scalar C says what is right; what it does not write is as fresh as in the copies. */
+static rlx_status run_scalar(rlx_kernel_args *args, const trial *before) {
     for (uint32_t i = 0; i < args->out_count; i++) {
         const copy_of *copy = &before->copies[args->in_count + i];
         if (copy->memory != NULL) memset(args->out[i].data, FRESH_BYTE, (size_t)copy->bytes);
     }
-    rlx_status status = rlx_test_run_kernel(scalar, args);
+    return rlx_test_run_kernel(rlx_ref_kernel(args->op), args);
+}
+
+rlx_status kernel_check(void *user, rlx_kernel_args *args, const rlx_kernel_args *planned) {
+    kernel_checker *self = user;
+    const rlx_cpu_level *levels[KERNEL_LEVELS];
+    uint32_t count = kernel_levels(levels);
+    if (args->in_count + args->out_count > MAX_TENSORS)
+        return rlx_test_run_kernel(rlx_ref_kernel(args->op), args);
+    if (self->is_timed) print_times(self, levels, count, args);
+    /* Operands as they are before the run: states are written in place. */
+    trial *before = make_trial(&(node_args){args, planned}, AS_GIVEN, 0);
+    if (before == NULL) return RLX_FAIL(RLX_OUT_OF_MEMORY, "copies");
+    node_args given = {&before->args, &before->planned};
+    rlx_status status = run_scalar(args, before);
     self->seed = self->seed * 6364136223846793005u + 1442695040888963407u;
     for (uint32_t i = 0; i < count && !self->is_timed; i++)
         check_level(self, levels[i], &given, args, status != RLX_OK);

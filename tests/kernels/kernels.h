@@ -2,7 +2,8 @@
 /* Compares every instruction-set level with scalar C, kernel by kernel. A graph is evaluated by the
  * oracle; at each node every level that has a kernel for it runs it too, on copies: plain, with
  * strides, over an operand where the op allows that; items in pieces and out of order, guard bytes
- * around everything written. */
+ * around everything written, and in the holes that strides and small sizes leave. A kernel is
+ * chosen and gets its workspace at the bounds of its operands, as a compile would have it. */
 #ifndef RLX_TESTS_KERNELS_H
 #define RLX_TESTS_KERNELS_H
 
@@ -16,10 +17,13 @@ typedef struct kernel_checker {
     uint32_t compared; /* kernel runs that were compared */
     uint32_t failed;
     bool is_timed; /* print what each kernel takes instead */
+    /* Not 0: every so manieth graph, with sizes that only a run knows (extents.h). */
+    uint32_t extents_step;
+    uint32_t graphs, extents_runs; /* seen, and run with extents */
 } kernel_checker;
 
 /* A runner for rlx_test_oracle_watch; `user` is a kernel_checker. Prints what differs. */
-rlx_status kernel_check(void *user, rlx_kernel_args *args);
+rlx_status kernel_check(void *user, rlx_kernel_args *args, const rlx_kernel_args *planned);
 
 /* A family of cases: graphs in text form from a seed. */
 typedef struct kernel_family {

@@ -4,8 +4,11 @@
  *     test_kernels [--bench] [FAMILY..]   the seeded cases of the families; --bench times kernels
  *     test_kernels --graphs COUNT         random graphs
  *     test_kernels --cases FOLDER         the op cases below a folder
+ *     test_kernels --extents STEP ..      every STEP-th of what the rest of the line names, with
+ * sizes that only a run knows
  */
 #include "base/cpu.h"
+#include "kernels/extents.h"
 #include "kernels/families.h"
 #include "kernels/levels.h"
 #include "ops/case.h"
@@ -14,8 +17,10 @@
 #include "support/support.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const kernel_family *const families[] = {
 #define FAMILY(name) &kernel_##name,
@@ -30,9 +35,9 @@ int64_t kernel_pick(uint32_t index, uint32_t what, int64_t low, int64_t high) {
     return low + (int64_t)(x % (uint64_t)(high - low + 1));
 }
 
-/* One graph with inputs from a seed; false: it could not be run. */
-static bool check_graph(kernel_checker *checker, const rlx_graph *graph,
-                        const rlx_test_array *inputs, uint32_t input_count) {
+/* Every node on every level. */
+static void check_once(kernel_checker *checker, const rlx_graph *graph,
+                       const rlx_test_array *inputs, uint32_t input_count) {
     rlx_test_array *outputs = calloc(graph->outputs.count + 1u, sizeof *outputs);
     rlx_test_oracle *oracle = NULL;
     rlx_status status = rlx_test_oracle_create(graph, inputs, input_count, &oracle);
@@ -42,16 +47,39 @@ static bool check_graph(kernel_checker *checker, const rlx_graph *graph,
     }
     rlx_test_oracle_destroy(oracle);
     rlx_test_inputs_free(outputs, graph->outputs.count);
-    if (status == RLX_OK || status == RLX_FAULT) return true;
+    if (status == RLX_OK || status == RLX_FAULT) return;
     fprintf(stderr, "%s: %s\n", checker->where, rlx_last_error());
     checker->failed++;
-    return false;
+}
+
+static void check_sizes(void *user, const rlx_graph *graph, const rlx_test_array *inputs,
+                        uint32_t input_count, const int64_t *sizes, uint32_t size_count) {
+    kernel_checker *checker = user;
+    const char *where = checker->where;
+    char text[1024];
+    int at = snprintf(text, sizeof text, "%.800s, sizes", where);
+    for (uint32_t i = 0; i < size_count; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, " %" PRId64, sizes[i]);
+    checker->where = text;
+    checker->extents_runs++;
+    check_once(checker, graph, inputs, input_count);
+    checker->where = where;
+}
+
+static void check_graph(kernel_checker *checker, const rlx_graph *graph,
+                        const rlx_test_array *inputs, uint32_t input_count) {
+    extents_visitor visitor = {check_sizes, checker};
+    if (checker->extents_step == 0) {
+        check_once(checker, graph, inputs, input_count);
+    } else if (checker->graphs++ % checker->extents_step == 0) {
+        extents_for_each(&visitor, graph, inputs, input_count);
+    }
 }
 
 static void check_seeded(kernel_checker *checker, const rlx_graph *graph, uint64_t seed) {
     uint32_t count;
     rlx_test_array *inputs = rlx_test_inputs(graph, seed, &count);
-    (void)check_graph(checker, graph, inputs, count);
+    check_graph(checker, graph, inputs, count);
     rlx_test_inputs_free(inputs, count);
 }
 
@@ -83,8 +111,9 @@ static void check_family(kernel_checker *checker, const kernel_family *family) {
     if (checker->is_timed) return;
     printf("%s: %u cases, %u kernel runs compared\n", family->name, family->count,
            checker->compared - before);
-    /* NEON has no kernel for bytes. */
-    if (checker->compared == before && (rlx_cpu_flags() & RLX_CPU_AVX2) != 0) {
+    /* NEON has no kernel for bytes, and packed operands no extents. */
+    if (checker->compared == before && checker->extents_step == 0 &&
+        (rlx_cpu_flags() & RLX_CPU_AVX2) != 0) {
         fprintf(stderr, "%s: no level has a kernel for these cases\n", family->name);
         checker->failed++;
     }
@@ -115,7 +144,7 @@ static void check_case(kernel_checker *checker, const char *folder) {
             types[count++] = test.model->values.items[i].type;
     }
     if (rlx_case_arrays(&test, true, 0, types, count, inputs) == RLX_OK)
-        (void)check_graph(checker, test.model, inputs, count);
+        check_graph(checker, test.model, inputs, count);
     rlx_case_free_arrays(inputs, count);
     rlx_case_close(&test);
 }
@@ -143,12 +172,28 @@ static bool is_wanted(const kernel_family *family, char **names, int count) {
     return count == 0;
 }
 
+static kernel_checker checker = {.seed = 1};
+
+/* Says which graph ended the process. */
+static void on_crash(int number) {
+    const char *parts[] = {checker.where != NULL ? checker.where : "?", ": the kernel crashed\n"};
+    for (uint32_t i = 0; i < 2; i++)
+        if (write(2, parts[i], strlen(parts[i])) < 0) break;
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
+
 int main(int argc, char **argv) {
-    kernel_checker checker = {.seed = 1};
     const rlx_cpu_level *levels[KERNEL_LEVELS];
     if (kernel_levels(levels) == 0) {
         printf("this machine has no level beyond scalar: nothing to compare\n");
         return 0;
+    }
+    (void)signal(SIGFPE, on_crash);
+    (void)signal(SIGSEGV, on_crash);
+    if (argc > 2 && strcmp(argv[1], "--extents") == 0) {
+        checker.extents_step = (uint32_t)atoi(argv[2]);
+        argv += 2, argc -= 2;
     }
     if (argc == 3 && strcmp(argv[1], "--graphs") == 0) {
         check_random(&checker, (uint32_t)atoi(argv[2]));
@@ -163,6 +208,8 @@ int main(int argc, char **argv) {
                 check_family(&checker, families[i]);
         }
     }
+    if (checker.extents_step != 0)
+        printf("%u runs with sizes of their own\n", checker.extents_runs);
     if (checker.failed != 0) fprintf(stderr, "%u differences\n", checker.failed);
     return checker.failed != 0 || (!checker.is_timed && checker.compared == 0);
 }

@@ -209,6 +209,26 @@ static size_t bytes_of(const rlx_test_oracle *oracle, rlx_value_id id) {
     return rlx_type_bytes(&value_of(oracle, id)->type, &bytes) == RLX_OK ? (size_t)bytes : 0;
 }
 
+/* The operands again, with the dims of their types. */
+static rlx_status run_watched(rlx_test_oracle *oracle, const rlx_node *node,
+                              rlx_kernel_args *args) {
+    uint32_t count = node->input_count + node->output_count;
+    rlx_tensor *bounds = calloc(count + 1u, sizeof *bounds);
+    if (bounds == NULL) return RLX_FAIL(RLX_OUT_OF_MEMORY, "tensors");
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_input = i < node->input_count;
+        rlx_value_id id = is_input ? node->inputs[i] : node->outputs[i - node->input_count];
+        bounds[i] = is_input ? args->in[i] : args->out[i - node->input_count];
+        if (id == RLX_NONE) continue;
+        memcpy(bounds[i].dims, value_of(oracle, id)->type.shape.dims, sizeof bounds[i].dims);
+    }
+    rlx_kernel_args planned = *args;
+    planned.in = bounds, planned.out = bounds + node->input_count;
+    rlx_status status = oracle->runner(oracle->runner_user, args, &planned);
+    free(bounds);
+    return status;
+}
+
 static rlx_status run_plain(rlx_test_oracle *oracle, rlx_node_id id, const rlx_node *node) {
     const rlx_kernel *kernel = rlx_ref_kernel(node->op);
     rlx_tensor *tensors = calloc(node->input_count + node->output_count + 1u, sizeof *tensors);
@@ -234,7 +254,7 @@ static rlx_status run_plain(rlx_test_oracle *oracle, rlx_node_id id, const rlx_n
                                 .out = tensors + node->input_count,
                                 .in_count = node->input_count,
                                 .out_count = node->output_count};
-        status = oracle->runner != NULL ? oracle->runner(oracle->runner_user, &args)
+        status = oracle->runner != NULL ? run_watched(oracle, node, &args)
                                         : rlx_test_run_kernel(kernel, &args);
     }
     free(rows);

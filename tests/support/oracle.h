@@ -29,8 +29,10 @@ RLX_WARN_UNUSED rlx_status rlx_test_oracle_create(const rlx_graph *graph,
 void rlx_test_oracle_destroy(rlx_test_oracle *oracle);
 
 /* Called instead of the scalar kernel of each node that has one; it must leave in args->out what
- * the scalar kernel would (rlx_test_run_kernel does). */
-typedef rlx_status (*rlx_test_runner)(void *user, rlx_kernel_args *args);
+ * the scalar kernel would (rlx_test_run_kernel does). `planned` are the same operands with every
+ * dim at its bound: what a compile sees. */
+typedef rlx_status (*rlx_test_runner)(void *user, rlx_kernel_args *args,
+                                      const rlx_kernel_args *planned);
 void rlx_test_oracle_watch(rlx_test_oracle *oracle, rlx_test_runner runner, void *user);
 /* Runs all items of a kernel with workspace and a fault record of its own; RLX_FAULT says what. */
 RLX_WARN_UNUSED rlx_status rlx_test_run_kernel(const rlx_kernel *kernel, rlx_kernel_args *args);

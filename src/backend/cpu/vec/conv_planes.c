@@ -74,7 +74,7 @@ static void set_cut(planes *self) {
     self->tiles = divide_up(self->out, ROWS);
     self->parts = divide_up(self->depth, PART);
     self->column_items = self->row_items = 1;
-    if (others == 0 || self->panels == 0) return;
+    if (others == 0 || self->panels == 0 || self->tiles == 0) return;
     self->column_items = rlx_ref_least(self->panels, divide_up(WANTED_ITEMS, others));
     self->row_items =
         rlx_ref_least(self->tiles, divide_up(WANTED_ITEMS, others * self->column_items));
