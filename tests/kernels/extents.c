@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The dims of inputs that get a size of their own at run time: groups, each with one size. */
-enum { MAX_PLACES = 24, MAX_GROUPS = 6, MOST_COMBINATIONS = 27 };
+/* Dims of inputs that may get a size of their own at run time. A group of them has one size. */
+enum { MAX_PLACES = 24, SPECIAL_SIZES = 4 };
 
 typedef struct place {
     rlx_value_id value;
@@ -71,37 +71,38 @@ static int64_t size_of(const places *all, uint32_t mask) {
     return 0;
 }
 
-/* Runs the graph with each group at one of its sizes: digits of `combination`. */
-static void run_combination(const extents_visitor *visitor, const rlx_graph *graph,
-                            const rlx_test_array *inputs, uint32_t input_count,
-                            const int64_t *bounds, uint32_t count, uint32_t combination) {
-    rlx_test_array *all = calloc(input_count + count + 1u, sizeof *all);
-    int64_t sizes[MAX_GROUPS];
-    if (all == NULL) return;
-    memcpy(all, inputs, input_count * sizeof *all);
-    for (uint32_t i = 0; i < count; i++, combination /= 4) {
-        const int64_t special[4] = {0, 1, bounds[i] - 1, bounds[i]};
-        sizes[i] = special[combination % 4];
-        all[input_count + i] =
-            (rlx_test_array){.dtype = RLX_DTYPE_I64, .bytes = sizeof sizes[i], .data = &sizes[i]};
+rlx_test_array *extents_inputs(const extents_graph *made, uint32_t run) {
+    rlx_test_array *all = calloc(made->input_count + made->size_count + 1u, sizeof *all);
+    if (all == NULL) return NULL;
+    memcpy(all, made->inputs, made->input_count * sizeof *all);
+    for (uint32_t i = 0; i < made->size_count; i++) {
+        const int64_t *size = &made->sizes[run][i];
+        all[made->input_count + i] = (rlx_test_array){
+            .dtype = RLX_DTYPE_I64, .bytes = sizeof *size, .data = (void *)(uintptr_t)size};
     }
-    visitor->visit(visitor->user, graph, all, input_count + count, sizes, count);
-    free(all);
+    return all;
 }
 
-static void run_all(const extents_visitor *visitor, const rlx_graph *graph,
-                    const rlx_test_array *inputs, uint32_t input_count, const places *all,
+/* Every combination of the sizes, the smallest last, or as many as there is room for. */
+static void run_all(const extents_visitor *visitor, extents_graph *made, const places *all,
                     const uint32_t *masks, uint32_t count) {
-    int64_t bounds[MAX_GROUPS];
     uint32_t combinations = 1;
-    for (uint32_t i = 0; i < count; i++) {
-        bounds[i] = size_of(all, masks[i]);
-        combinations *= 4;
+    for (uint32_t i = 0; i < count; i++)
+        combinations *= SPECIAL_SIZES;
+    /* An odd step meets every size of every group. */
+    uint32_t step = combinations > EXTENTS_RUNS ? combinations / EXTENTS_RUNS | 1 : 1;
+    made->size_count = count;
+    made->run_count = 0;
+    for (uint32_t n = combinations; n > 0 && made->run_count < EXTENTS_RUNS;
+         n -= n < step ? n : step) {
+        for (uint32_t i = 0, digits = n - 1; i < count; i++, digits /= SPECIAL_SIZES) {
+            int64_t bound = size_of(all, masks[i]);
+            const int64_t special[SPECIAL_SIZES] = {0, 1, bound - 1, bound};
+            made->sizes[made->run_count][i] = special[digits % SPECIAL_SIZES];
+        }
+        made->run_count++;
     }
-    /* An odd step: all of them where there are few. */
-    uint32_t step = combinations > MOST_COMBINATIONS ? combinations / MOST_COMBINATIONS | 1 : 1;
-    for (uint32_t i = 0; i < combinations; i += step)
-        run_combination(visitor, graph, inputs, input_count, bounds, count, i);
+    visitor->visit(visitor->user, made);
 }
 
 /* The size itself instead of an extent: what a model can have too. */
@@ -126,41 +127,51 @@ static void run_fixed(const extents_visitor *visitor, const rlx_graph *graph,
     if (status == RLX_OK) status = rlx_graph_infer(copy);
     if (status == RLX_OK) status = rlx_graph_verify(copy);
     if (status == RLX_OK && resized != NULL)
-        visitor->visit(visitor->user, copy, resized, input_count, &size, 1);
+        visitor->visit(visitor->user, &(extents_graph){.graph = copy,
+                                                       .inputs = resized,
+                                                       .input_count = input_count,
+                                                       .run_count = 1});
     free(resized);
     rlx_graph_destroy(copy);
 }
 
-/* Places of one size, each alone and all of them together, first; then all groups that are taken
- * side by side. */
-void extents_for_each(const extents_visitor *visitor, const rlx_graph *graph,
-                      const rlx_test_array *inputs, uint32_t input_count) {
-    places all = find_places(graph);
-    uint32_t masks[2 * MAX_PLACES], count = 0, taken[MAX_GROUPS], taken_count = 0, used = 0;
-    for (uint32_t i = 0; i < all.count; i++) {
+/* Groups to try: places of one size together, and each of them alone. */
+static uint32_t find_groups(const places *all, uint32_t *masks) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all->count; i++) {
         uint32_t mask = 0;
-        for (uint32_t n = 0; n < all.count; n++)
-            mask |= (uint32_t)(all.items[n].size == all.items[i].size) << n;
+        for (uint32_t n = 0; n < all->count; n++)
+            mask |= (uint32_t)(all->items[n].size == all->items[i].size) << n;
         if ((mask & ((1u << i) - 1)) == 0) masks[count++] = mask;
         if (mask != 1u << i) masks[count++] = 1u << i;
     }
+    return count;
+}
+
+void extents_for_each(const extents_visitor *visitor, const rlx_graph *graph,
+                      const rlx_test_array *inputs, uint32_t input_count) {
+    places all = find_places(graph);
+    extents_graph made = {.inputs = inputs, .input_count = input_count};
+    uint32_t masks[2 * MAX_PLACES], count = find_groups(&all, masks), used = 0;
+    uint32_t taken[EXTENTS_GROUPS + 1], taken_count = 0; /* all that go together */
+    rlx_graph *together = NULL, *alone;
     for (uint32_t i = 0; i < count; i++) {
         run_fixed(visitor, graph, inputs, input_count, &all, masks[i], 0);
         if (size_of(&all, masks[i]) > 1)
             run_fixed(visitor, graph, inputs, input_count, &all, masks[i], 1);
-        rlx_graph *made = with_extents(graph, &all, &masks[i], 1);
-        if (made == NULL) continue;
-        run_all(visitor, made, inputs, input_count, &all, &masks[i], 1);
-        rlx_graph_destroy(made);
-        if ((used & masks[i]) != 0 || taken_count == MAX_GROUPS) continue;
+        made.graph = alone = with_extents(graph, &all, &masks[i], 1);
+        if (alone == NULL) continue;
+        run_all(visitor, &made, &all, &masks[i], 1);
+        rlx_graph_destroy(alone);
+        if ((used & masks[i]) != 0 || taken_count == EXTENTS_GROUPS) continue;
         taken[taken_count] = masks[i];
-        made = with_extents(graph, &all, taken, taken_count + 1);
-        if (made == NULL) continue;
-        rlx_graph_destroy(made);
+        rlx_graph *more = with_extents(graph, &all, taken, taken_count + 1);
+        if (more == NULL) continue;
+        rlx_graph_destroy(together);
+        together = more;
         taken_count++, used |= masks[i];
     }
-    if (taken_count < 2) return;
-    rlx_graph *made = with_extents(graph, &all, taken, taken_count);
-    run_all(visitor, made, inputs, input_count, &all, taken, taken_count);
-    rlx_graph_destroy(made);
+    made.graph = together;
+    if (taken_count > 1) run_all(visitor, &made, &all, taken, taken_count);
+    rlx_graph_destroy(together);
 }

@@ -9,4 +9,7 @@
 #include "kernels/families.def"
 #undef FAMILY
 
+/* NULL ends them. */
+extern const kernel_family *const kernel_families[];
+
 #endif

@@ -22,19 +22,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const kernel_family *const families[] = {
-#define FAMILY(name) &kernel_##name,
-#include "kernels/families.def"
-#undef FAMILY
-    NULL};
-
-int64_t kernel_pick(uint32_t index, uint32_t what, int64_t low, int64_t high) {
-    uint64_t x = ((uint64_t)index << 32 | what) * 0x9e3779b97f4a7c15u + 0x7f4a7c15u;
-    x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9u;
-    x ^= x >> 29;
-    return low + (int64_t)(x % (uint64_t)(high - low + 1));
-}
-
 /* Every node on every level. */
 static void check_once(kernel_checker *checker, const rlx_graph *graph,
                        const rlx_test_array *inputs, uint32_t input_count) {
@@ -52,17 +39,21 @@ static void check_once(kernel_checker *checker, const rlx_graph *graph,
     checker->failed++;
 }
 
-static void check_sizes(void *user, const rlx_graph *graph, const rlx_test_array *inputs,
-                        uint32_t input_count, const int64_t *sizes, uint32_t size_count) {
+/* Every run of a graph with extents. */
+static void check_sizes(void *user, const extents_graph *made) {
     kernel_checker *checker = user;
     const char *where = checker->where;
     char text[1024];
-    int at = snprintf(text, sizeof text, "%.800s, sizes", where);
-    for (uint32_t i = 0; i < size_count; i++)
-        at += snprintf(text + at, sizeof text - (size_t)at, " %" PRId64, sizes[i]);
-    checker->where = text;
-    checker->extents_runs++;
-    check_once(checker, graph, inputs, input_count);
+    for (uint32_t run = 0; run < made->run_count; run++) {
+        rlx_test_array *inputs = extents_inputs(made, run);
+        int at = snprintf(text, sizeof text, "%.800s, sizes", where);
+        for (uint32_t i = 0; i < made->size_count; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, " %" PRId64, made->sizes[run][i]);
+        checker->where = text;
+        checker->extents_runs++;
+        check_once(checker, made->graph, inputs, made->input_count + made->size_count);
+        free(inputs);
+    }
     checker->where = where;
 }
 
@@ -203,9 +194,9 @@ int main(int argc, char **argv) {
     } else {
         checker.is_timed = argc > 1 && strcmp(argv[1], "--bench") == 0;
         int skip = checker.is_timed ? 2 : 1;
-        for (uint32_t i = 0; families[i] != NULL; i++) {
-            if (is_wanted(families[i], argv + skip, argc - skip))
-                check_family(&checker, families[i]);
+        for (uint32_t i = 0; kernel_families[i] != NULL; i++) {
+            if (is_wanted(kernel_families[i], argv + skip, argc - skip))
+                check_family(&checker, kernel_families[i]);
         }
     }
     if (checker.extents_step != 0)
