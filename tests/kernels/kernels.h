@@ -10,13 +10,18 @@
 #include "backend/cpu/table.h"
 #include "support/oracle.h"
 
+/* Inputs of floats: numbers in [-2, 2); some of them infinite, no number, subnormal or -0; all of
+ * them subnormal, where results are compared without the 1 in the tolerance. */
+typedef enum kernel_values { VALUES_PLAIN, VALUES_SPECIAL, VALUES_TINY } kernel_values;
+
 typedef struct kernel_checker {
     const char *where; /* for messages: family and case */
     double tolerance;  /* |a - b| <= tolerance * (1 + |b|); of 16-bit results at least one step */
     uint64_t seed;     /* of the splits */
     uint32_t compared; /* kernel runs that were compared */
     uint32_t failed;
-    bool is_timed; /* print what each kernel takes instead */
+    kernel_values values; /* what inputs of floats are filled with */
+    bool is_timed;        /* print what each kernel takes instead */
     /* Not 0: every so manieth graph, with sizes that only a run knows (extents.h). */
     uint32_t extents_step;
     uint32_t graphs, extents_runs; /* seen, and run with extents */

@@ -28,6 +28,33 @@ void rlx_test_fill(rlx_test_array *array, uint64_t seed) {
         rlx_source_fill_seeded(seed, is_float ? 0 : 2, 2, array->dtype, 0, elements, array->data));
 }
 
+static uint64_t single_floats(const rlx_test_array *array) {
+    uint64_t elements = 0;
+    bool is_float = rlx_dtype_is_float(array->dtype);
+    if (!is_float || rlx_dtype_block_elements(array->dtype) != 1) return 0;
+    return rlx_shape_elements(&array->shape, &elements) == RLX_OK ? elements : 0;
+}
+
+void rlx_test_make_special(rlx_test_array *array, uint64_t seed) {
+    static const double special[] = {NAN, INFINITY, -INFINITY, 0x1p-140, -0x1p-149, -0.0};
+    rlx_test_random random = rlx_test_seed(seed);
+    uint64_t elements = single_floats(array);
+    for (uint64_t i = 0; i < elements; i++) {
+        uint64_t pick = rlx_test_below(&random, 600);
+        if (pick < 6) rlx_store_f64(array->dtype, array->data, (int64_t)i, special[pick]);
+    }
+}
+
+void rlx_test_make_tiny(rlx_test_array *arrays, uint32_t count) {
+    for (uint32_t n = 0; n < count; n++) {
+        uint64_t elements = single_floats(&arrays[n]);
+        for (int64_t i = 0; i < (int64_t)elements; i++) {
+            double value = rlx_load_f64(arrays[n].dtype, arrays[n].data, i);
+            rlx_store_f64(arrays[n].dtype, arrays[n].data, i, value * 0x1p-128);
+        }
+    }
+}
+
 rlx_test_array *rlx_test_inputs(const rlx_graph *graph, uint64_t seed, uint32_t *out_count) {
     rlx_test_array *inputs = calloc(graph->values.count + 1u, sizeof *inputs);
     uint32_t count = 0;

@@ -9,6 +9,11 @@
  * 4, bool. */
 void rlx_test_fill(rlx_test_array *array, uint64_t seed);
 
+/* Some elements of floats become infinite, no number, subnormal or -0. */
+void rlx_test_make_special(rlx_test_array *array, uint64_t seed);
+/* All floats become subnormal numbers. */
+void rlx_test_make_tiny(rlx_test_array *arrays, uint32_t count);
+
 /* One filled array per input of a bound graph. The list is released with rlx_test_inputs_free. */
 rlx_test_array *rlx_test_inputs(const rlx_graph *graph, uint64_t seed, uint32_t *out_count);
 void rlx_test_inputs_free(rlx_test_array *inputs, uint32_t count);

@@ -52,6 +52,14 @@ class Inputs(tool.ToolTest):
             for device in ("cpu", "cpu:scalar"):
                 self.rlx("run", model, "--device", device, "--input", "n=n.npy", prints="empty")
 
+    def test_infinite_values_stay_infinite_where_blocks_have_channels_to_spare(self):
+        model = self.write("m.rlx", "rlx 1\ninput x : f32[1, 64, 16, 16]\n"
+            "param v : f32[65, 64, 1, 1] = seeded(1, 0.1, 0.2)\nparam w : f32[64, 65, 1, 1] = seeded(2, 0.1, 0.2)\n"
+            "const f : f32[16] = [1, 1, 1, inf, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\nconst c : f32[] = 3\n"
+            "a = add(x, c)\nb = mul(a, f)\nd = conv(b, v)\ny = conv(d, w)\noutput y\n")
+        for device in ("cpu", "cpu:scalar"):
+            self.assertNotIn("NaN", self.rlx("run", model, "--device", device, prints="max inf"))
+
     def test_raw_bits_stand_for_types_that_numpy_does_not_have(self):
         model = self.write("m.rlx", "rlx 1\ninput x : bf16[2]\ny = cast(x) to=f32\noutput y\n")
         self.write_npy("x.npy", "<u2", (2,), [0x3F80, 0xC000])

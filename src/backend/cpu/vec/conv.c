@@ -321,6 +321,18 @@ static void activate(const conv_work *work, const conv_part_at *at, int64_t pane
     }
 }
 
+/* Channels that only fill the last block: 0 times an infinite input is no number, and the next conv
+ * multiplies that with its own 0. */
+static void settle_rest(const conv_work *work, const conv_part_at *at, int64_t panel, float *y) {
+    const conv_view *view = &work->view;
+    y += (view->out_channels - panel * PANEL) / BLOCK * view->y.block;
+    for (int64_t p = 0; p < at->place.rows * at->place.columns; p++) {
+        float *to = y + at->y_at[p];
+        for (int64_t i = view->out_channels % BLOCK; i < BLOCK; i++)
+            to[i] = to[i] == to[i] ? to[i] : 0.0f;
+    }
+}
+
 /* One panel or two, one part of the depth, all positions of the rectangle in tiles of nearly equal
  * size: the first ones are one position larger. The first half of the tiles fetches the weights of
  * the next panel, the second those of the panel after it, where there are two. */
@@ -342,6 +354,10 @@ static void run_panels(const conv_work *work, const conv_part_at *at, const conv
         tile.next += tile.next_piece * runs;
     }
     if (tile.is_activated) activate(work, at, panel, panels, tile.y);
+    if (work->view.out_channels % BLOCK != 0 &&
+        (panel + panels) * PANEL > work->view.out_channels &&
+        at->block + at->blocks == work->depth_blocks)
+        settle_rest(work, at, panel, tile.y);
 }
 
 /* What this place reads in its part of the depth before `panel`, or after all panels. */
