@@ -2,7 +2,7 @@
 /* Tensors past 2^31 elements through compile, arena and kernels: every index and every offset must
  * be wide enough. As it stands, the same graphs with a million elements; `test_runtime_huge whole`
  * takes 2^31 + 65539 bytes per tensor and up to 9 GiB, and leaves out what the machine has no
- * memory for. */
+ * memory for; a name after that picks one test, a pattern some. */
 #include "support/support.h"
 
 #include <rlx/exec.h>
@@ -41,7 +41,8 @@ static void close_run(huge_run *run) {
     rlx_device_release(run->device);
 }
 
-/* The text of a model, in which "{N}" is `count`, "{N-4}" four less and "{N/3}" a third of it. */
+/* The text of a model, in which "{N}" is `count`, "{N-4}" four less, "{N/3}" a third of it and
+ * "{N/3-1}" one less than that. */
 static void expand(const char *body, char *text, size_t capacity) {
     size_t used = (size_t)snprintf(text, capacity, "rlx 1\n");
     for (const char *at = body; *at != '\0' && used + 32 < capacity;) {
@@ -52,9 +53,11 @@ static void expand(const char *body, char *text, size_t capacity) {
             continue;
         }
         uint64_t value = count;
-        if (sscanf(at, "{N%c%ld}", &sign, &number) == 2) {
+        for (const char *next = at + 2; sscanf(next, "%c%ld", &sign, &number) == 2;) {
             if (sign == '-') value -= (uint64_t)number;
+            if (sign == '+') value += (uint64_t)number;
             if (sign == '/') value /= (uint64_t)number;
+            next += 1 + strspn(next + 1, "0123456789");
         }
         used += (size_t)snprintf(text + used, capacity - used, "%" PRIu64, value);
         at = strchr(at, '}') + 1;
@@ -235,6 +238,96 @@ static void long_dot_products_wrap_and_nothing_else(void **state) {
     close_run(&run);
 }
 
+/* Rows far apart: a product of the columns at the end with the ones in front, both ways. */
+static void products_reach_the_last_columns(void **state) {
+    huge_run run;
+    const uint64_t columns = count / ROWS;
+    (void)state;
+    /* [3][N / 3] times [N / 3][1]: sums of rows whose last begins past 2^30 */
+    open_run("input a : i8[3, {N/3}]\ninput b : i8[{N/3}, 1]\nm = matmul(a, b) to=i32\n"
+             "q = cast(m) to=i64\noutput q\n",
+             &run);
+    fill(&run, 0, count, 127);
+    fill(&run, 1, columns, 127);
+    assert_ok(rlx_exec_run(run.exec, 0));
+    int64_t sums[ROWS];
+    memcpy(sums, output(&run, 0, sizeof sums), sizeof sums);
+    for (uint64_t r = 0; r < ROWS; r++) {
+        uint32_t expected = 0;
+        for (uint64_t i = 0; i < columns; i++)
+            expected +=
+                (uint32_t)(pattern(0, r * columns + i) & 127) * (uint32_t)(pattern(1, i) & 127);
+        assert_int_equal((uint32_t)sums[r], expected);
+    }
+    close_run(&run);
+}
+
+/* Lines of softmax and norms whose elements are far apart, and rows that begin far away: 16-bit
+ * numbers, so that bytes pass 2^31 with half the elements. */
+static void rows_and_lines_reach_the_end(void **state) {
+    huge_run run;
+    const uint64_t columns = count / 6;
+    (void)state;
+    open_run("input x : u8[3, {N/6}]\nh = cast(x) to=f16\ns = softmax(h) axis=0\n"
+             "r = reduce_sum(s) axes=[0]\nb = round(r)\nc = cast(b) to=u8\n"
+             "m = reduce_max(x) axes=[1]\nt = reduce_min(c)\noutput t\noutput m\n",
+             &run);
+    fill(&run, 0, columns * ROWS, 3);
+    poke(&run, 0, columns * 1 - 1, 100);
+    poke(&run, 0, columns * 2 - 1, 101);
+    poke(&run, 0, columns * 3 - 1, 102);
+    assert_ok(rlx_exec_run(run.exec, 0));
+    assert_int_equal(*output(&run, 0, 1), 1); /* every line adds up to 1 */
+    assert_memory_equal(output(&run, 1, 3), "\x64\x65\x66", 3);
+    close_run(&run);
+}
+
+/* Rows found by index in a table past 2^31 bytes, put into a result of that size, and turned. */
+static void gathered_rows_reach_the_end(void **state) {
+    huge_run run;
+    const uint64_t columns = count / ROWS;
+    (void)state;
+    open_run("input x : u8[{N/3}, 3]\nconst i : i64[3] = [0, {N/3-1}, -2]\n"
+             "g = gather(x, i) axis=0\nt = transpose(x)\ne = gather(t, i) axis=1\n"
+             "f = copy(e)\noutput g\noutput f\n",
+             &run);
+    fill(&run, 0, count, 255);
+    assert_ok(rlx_exec_run(run.exec, 0));
+    const uint64_t rows[ROWS] = {0, columns - 1, columns - 2};
+    const uint8_t *g = output(&run, 0, 9), *e = output(&run, 1, 9);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        for (uint32_t c = 0; c < 3; c++) {
+            assert_int_equal(g[r * 3 + c], pattern(0, rows[r] * 3 + c));
+            assert_int_equal(e[c * 3 + r], pattern(0, rows[r] * 3 + c));
+        }
+    }
+    close_run(&run);
+}
+
+/* Pads and broadcasts: what is small becomes large, and strides of 0 meet large ones. */
+static void padded_and_broadcast_results_reach_the_end(void **state) {
+    huge_run run;
+    const uint64_t columns = count / ROWS;
+    (void)state;
+    open_run("input x : u8[{N/3}]\ninput k : u8[3, 1]\nb = bit_xor(x, k)\n"
+             "p = slice(b) starts=[{N/3-3}] ends=[{N/3}] axes=[1]\nw = pad(b) pads=[0, 2, 0, 1]\n"
+             "v = slice(w) starts=[{N/3}] ends=[{N/3+3}] axes=[1]\noutput p\noutput v\n",
+             &run);
+    fill(&run, 0, columns, 255);
+    fill(&run, 1, ROWS, 255);
+    assert_ok(rlx_exec_run(run.exec, 0));
+    const uint8_t *p = output(&run, 0, 9), *v = output(&run, 1, 9);
+    for (uint64_t r = 0; r < ROWS; r++) {
+        for (uint64_t c = 0; c < 3; c++) {
+            uint8_t here = pattern(0, columns - 3 + c) ^ pattern(1, r);
+            uint64_t at = columns - 2 + c; /* of b: two columns of padding in front */
+            assert_int_equal(p[r * 3 + c], here);
+            assert_int_equal(v[r * 3 + c], at < columns ? pattern(0, at) ^ pattern(1, r) : 0);
+        }
+    }
+    close_run(&run);
+}
+
 /* A state of that length, written near its end, and the typed reads of the arena there. */
 static void states_and_arena_reads_reach_the_end(void **state) {
     huge_run run;
@@ -287,10 +380,15 @@ int main(int argument_count, char **arguments) {
         cmocka_unit_test(indices_and_slices_reach_the_end),
         cmocka_unit_test(transposed_and_joined_rows_keep_their_place),
         cmocka_unit_test(long_dot_products_wrap_and_nothing_else),
+        cmocka_unit_test(products_reach_the_last_columns),
+        cmocka_unit_test(rows_and_lines_reach_the_end),
+        cmocka_unit_test(gathered_rows_reach_the_end),
+        cmocka_unit_test(padded_and_broadcast_results_reach_the_end),
         cmocka_unit_test(states_and_arena_reads_reach_the_end),
     };
     if (argument_count > 1 && strcmp(arguments[1], "whole") == 0) {
         count = (UINT64_C(1) << 31) + 65539; /* a multiple of 3 */
     }
+    if (argument_count > 2) cmocka_set_test_filter(arguments[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

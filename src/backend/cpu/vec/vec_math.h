@@ -199,7 +199,7 @@ VEC_INLINE vf vf_gelu_tanh(vf x) {
     return vec_gelu_tanh_end(x, vec_gelu_tanh_begin(x));
 }
 
-/* x (1 + erf(x / sqrt 2)) / 2 = ramp(x) - |x| e^(-x^2 / 2) H(|x|), at most 8 ulp, 5 for x > -9. H
+/* x (1 + erf(x / sqrt 2)) / 2 = ramp(x) - |x| e^(-x^2 / 2) H(|x|), at most 11 ulp, 5 for x > -9. H
  * is half the scaled erfc, which falls slowly: a polynomial of (|x| - 3.5) / (|x| + 3.5). */
 VEC_INLINE vf vec_gelu_bound(vf x) {
     return vf_min(vf_set(14.5f), vf_abs(x));
@@ -305,7 +305,7 @@ VEC_INLINE vf vf_softplus(vf x) {
     return vf_max(vf_set(0.0f), x) + tail;
 }
 
-/* x tanh(log(1 + e^x)), at most 5 ulp: x n / (n + 2) with n = e^x (e^x + 2), and for positive x the
+/* x tanh(log(1 + e^x)), at most 6 ulp: x n / (n + 2) with n = e^x (e^x + 2), and for positive x the
  * same in e^-x. */
 VEC_INLINE vf vf_mish(vf x) {
     vf bounded = vf_max(vf_set(-110.0f), x);
