@@ -47,6 +47,7 @@ class Inputs(tool.ToolTest):
         for text in ("input x : f32[3, n<=5]\ninput c : f32[3, 1]\ny = add(x, c)\n",
                      "input x : f32[0, 16, 7, 7]\nparam w : f32[48, 16, 3, 3] = seeded(1, 0.1)\n"
                      "y = conv(x, w) pads=[1, 1, 1, 1]\n",
+                     "input x : f32[1, 3, 7, 7]\nparam w : f32[0, 3, 3, 3] = seeded(1, 0.1)\ny = conv(x, w)\n",
                      "input x : f32[n<=64, 64]\nparam w : f32[64, 64] = seeded(1, 0.1)\ny = matmul(x, w)\n"):
             model = self.write("m.rlx", f"rlx 1\ninput n : i64[]\n{text}output y\n")
             for device in ("cpu", "cpu:scalar"):
