@@ -123,25 +123,46 @@ VEC_INLINE vf vec_one_and_exp(vec_reduced z) {
     return vf_fma(vec_exp_near(z.r), z.power, z.power + VEC_BIAS_POWER);
 }
 
-/* -x = k ln 2 + r, as vec_reduce_near does it: the sign is taken into the constants. */
-VEC_INLINE vec_reduced vec_reduce_negated(vf x, int bias) {
-    const float whole = 12582912.0f + 127.0f - (float)bias;
-    vf t = vf_fma(x, vf_set(-0x1.715476p+0f), vf_set(whole));
-    vf k = t - whole;
+/* The logistic function 1 / (1 + e^-x), at most 3 ulp. The sign is taken into the constants. */
+VEC_INLINE vf vec_sigmoid_bound(vf x) {
+    return vf_max(vf_set(-104.0f), vf_min(vf_set(60.0f), x));
+}
+#define VEC_SIGMOID_WHOLE (12582912.0f + 127.0f - (float)VEC_BIAS)
+#if RLX_VEC_BYTES == 64
+VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
+    x = vec_sigmoid_bound(x);
+    vf t = vf_fma(x, vf_set(-0x1.715476p+0f), vf_set(VEC_SIGMOID_WHOLE));
+    vf k = t - VEC_SIGMOID_WHOLE;
     vf r = vf_fma(k, vf_set(-0x1.62e43p-1f), -x);
     r = vf_fma(k, vf_set(0x1.05c61p-29f), r);
     return (vec_reduced){r, (vf)((vi)t << 23)};
 }
-
-/* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
-VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
-    return vec_reduce_negated(vf_max(vf_set(-104.0f), vf_min(vf_set(60.0f), x)), VEC_BIAS);
-}
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     (void)x;
-    if (VF < 16) return VEC_BIAS_POWER / vec_one_and_exp(z);
     return vec_reciprocal(vec_one_and_exp(z)) * VEC_BIAS_POWER;
 }
+#else
+/* -x log2(e) = k + r with |r| <= 1/2, and 2^r is (q + r) / (q - r) with an even q: so the function
+ * is b / (b + (q + r) 2^k) with b = q - r. One quotient for both, and three products less than with
+ * a polynomial; with an approximate reciprocal it would come too close to the bound. Top and bottom
+ * are times 2^-VEC_BIAS, as above. */
+VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
+    const vf octaves = vf_set(-0x1.715476p+0f); /* log2(e) in two parts */
+    x = vec_sigmoid_bound(x);
+    vf t = vf_fma(x, octaves, vf_set(VEC_SIGMOID_WHOLE));
+    vf r = vf_fma(x, octaves, VEC_SIGMOID_WHOLE - t);
+    r = vf_fma(x, vf_set(-0x1.4ae0cp-26f), r);
+    return (vec_reduced){r, (vf)((vi)t << 23)};
+}
+VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
+    vf s = z.r * z.r;
+    vf q = vf_fma(s, vf_set(-0x1.e4be22p-11f), vf_set(0x1.d930e2p-4f));
+    q = vf_fma(q, s, vf_set(0x1.715476p+1f));
+    vf b = (vf)((vi)(q - z.r) - (VEC_BIAS << 23));
+    (void)x;
+    return b / vf_fma(q + z.r, z.power, b);
+}
+#endif
 VEC_INLINE vf vf_sigmoid(vf x) {
     return vec_sigmoid_end(x, vec_sigmoid_begin(x));
 }
