@@ -22,9 +22,7 @@ typedef struct copy_span {
 enum { COPY_THREADS = 64 };
 
 typedef struct bench {
-    FILE *out;
-    bool json, is_judged;
-    int code;
+    rlx_bench_report report;
     uint32_t threads; /* at hand */
     uint8_t *from, *to;
     size_t bytes;            /* that the copy at hand moves */
@@ -40,16 +38,17 @@ static bool check(const char *what, rlx_status status) {
 static void print(bench *self, const char *what, const char *unit, double scale, double ours,
                   double limit, double bar, const rlx_bench_figures *pairs) {
     char name[160];
-    const char *judged = bar > 0 && !self->is_judged ? " (not judged)" : "";
+    const char *judged = bar > 0 && !self->report.is_judged ? " (not judged)" : "";
     const char *plural = self->threads == 1 ? "" : "s";
     snprintf(name, sizeof name, "%s, %u thread%s%s", what, self->threads, plural, judged);
-    rlx_bench_row(self->out, self->json, name, ours * scale, unit, limit * scale);
+    rlx_bench_row(self->report.out, self->report.json, name, ours * scale, unit, limit * scale);
     if (pairs == NULL) return;
     double median = rlx_bench_median(pairs);
     snprintf(name, sizeof name, "%s, %u thread%s, median of pairs%s", what, self->threads, plural,
              judged);
-    rlx_bench_row(self->out, self->json, name, median, "of 1", 1.0);
-    if (self->is_judged && (ours < bar * limit || median * tolerance < bar)) self->code = 1;
+    rlx_bench_row(self->report.out, self->report.json, name, median, "of 1", 1.0);
+    if (self->report.is_judged && (ours < bar * limit || median * tolerance < bar))
+        self->report.code = 1;
 }
 
 static double work_multiply_add(void *user, uint32_t thread, uint32_t threads) {
@@ -172,6 +171,7 @@ static bool measure_network(bench *self, const char *network, rlx_exec *exec, ne
     limit.count = ours.count = pairs.count = times.count = RLX_BENCH_TRIALS;
     for (uint32_t i = 0; i < RLX_BENCH_TRIALS && is_done; i++) {
         double flops = 0;
+        rlx_bench_settle(&self->report, self->threads);
         is_done = rlx_bench_rates(work_multiply_add, self, self->threads, 1, &one);
         limit.items[i] = one.items[0];
         rlx_exec_reset_profile(exec);
@@ -262,6 +262,7 @@ static bool measure_depthwise(bench *self, const depthwise_case *row, rlx_exec *
     bool is_done = check(row->name, fill_input(exec)) && check(row->name, rlx_exec_run(exec, 0));
     limit.count = ours.count = pairs.count = 10 * RLX_BENCH_TRIALS;
     for (uint32_t i = 0; i < limit.count && is_done; i++) {
+        rlx_bench_settle(&self->report, self->threads);
         /* Both twice: the first finds in the caches what the other side left there. */
         is_done = rlx_bench_rates(work_copy, self, self->threads, 2, &one);
         limit.items[i] = copy_rate(self);
@@ -322,19 +323,15 @@ static bool bench_threads(bench *self, uint32_t threads) {
 }
 
 int rlx_bench_conv(FILE *out, bool json) {
-    bench self = {.out = out, .json = json};
     uint32_t threads = rlx_bench_threads();
-    double busy = rlx_bench_busy(threads);
-    self.is_judged = busy <= RLX_BENCH_BUSY_LIMIT;
+    bench self = {.report = rlx_bench_report_begin(out, json, threads)};
     self.from = calloc(1, COPY_BYTES);
     self.to = calloc(1, COPY_BYTES);
     /* Pages that nobody has written to are all the same one, and that is in the first cache. */
     if (self.from != NULL) memset(self.from, 1, COPY_BYTES);
-    rlx_bench_head(out, json);
-    rlx_bench_row(out, json, "busy", busy, "of 1", RLX_BENCH_BUSY_LIMIT);
     bool is_done = self.from != NULL && self.to != NULL && bench_threads(&self, 1);
     if (threads > 1) is_done = is_done && bench_threads(&self, threads);
     free(self.from);
     free(self.to);
-    return is_done ? self.code : 1;
+    return is_done ? self.report.code : 1;
 }
