@@ -397,19 +397,33 @@ static void run_place(const conv_work *work, conv_part_at *at, float *workspace)
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    conv_work work = work_of(args);
+    conv_work now;
+    const conv_work *work = args->prepared;
+    if (work == NULL) now = work_of(args), work = &now;
     int64_t panel_bytes =
-        work.depth_blocks * work.taps * work.stage_width * PANEL * (int64_t)sizeof(float);
+        work->depth_blocks * work->taps * work->stage_width * PANEL * (int64_t)sizeof(float);
     conv_part_at at;
     at.aimed_rows = at.aimed_columns = 0;
-    set_strides(&work, &at);
+    set_strides(work, &at);
     for (int64_t item = begin; item < end;) {
         at.fetches = item == begin;
-        at.place = conv_next_place(&work.view, &work.cut, &item, end);
+        at.place = conv_next_place(&work->view, &work->cut, &item, end);
         if ((at.place.panel_end - at.place.panel) * panel_bytes > NEAR_BYTES) at.fetches = true;
-        run_place(&work, &at, args->workspace);
+        run_place(work, &at, args->workspace);
     }
 }
+
+static uint64_t work_bytes(const rlx_kernel_args *args) {
+    (void)args;
+    return sizeof(conv_work);
+}
+
+/* What hangs on shapes alone: as long as the work of a small chunk. */
+static void make_work(const rlx_kernel_args *args, void *memory) {
+    *(conv_work *)memory = work_of(args);
+}
+
+const rlx_cpu_preparation VEC_SYMBOL(conv_preparation) = {run, work_bytes, make_work, NULL};
 
 static int64_t items(const rlx_kernel_args *args) {
     conv_work work = work_of(args);
