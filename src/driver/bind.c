@@ -62,12 +62,16 @@ static rlx_status bind_operand(const rlx_arena *arena, const rlx_plan_step *step
     return RLX_OK;
 }
 
+/* Workspace of no bytes has an address too: kernels clear and copy none of them there. */
+static _Alignas(64) uint8_t nothing[64];
+
 static rlx_status bind_workspace(const rlx_arena *arena, const rlx_plan_step *step,
                                  rlx_bound_step *bound) {
     const rlx_plan *plan = arena->plan;
     const rlx_plan_buffer *buffer;
     uint64_t stride;
     bound->workers = UINT32_MAX;
+    bound->workspace = nothing;
     if (step->workspace == RLX_NONE || step->workspace_bytes == 0) return RLX_OK;
     buffer = &plan->buffers.items[step->workspace];
     if (!rlx_align_u64(step->workspace_bytes, RLX_PLAN_ALIGNMENT, &stride) ||

@@ -19,7 +19,7 @@ typedef struct rlx_bound_step {
     rlx_tensor *tensors; /* inputs, then outputs; data NULL: absent */
     rlx_bound_extent *extents;
     uint32_t extent_count;
-    uint8_t *workspace; /* of worker 0; NULL: none */
+    uint8_t *workspace; /* of worker 0; never NULL */
     uint64_t workspace_stride;
     uint32_t workers; /* for how many there is workspace; UINT32_MAX without workspace */
 } rlx_bound_step;

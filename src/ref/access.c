@@ -19,6 +19,7 @@ static const void *block_address(const rlx_tensor *tensor, int64_t offset) {
 
 void rlx_ref_read_f32(const rlx_tensor *tensor, int64_t offset, int64_t stride, int64_t count,
                       float *out) {
+    if (count == 0) return; /* there may be no memory for nothing */
     if (tensor->dtype == RLX_DTYPE_F32) {
         const float *from = (const float *)tensor->data + offset;
         if (stride == 1) {

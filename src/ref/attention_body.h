@@ -73,7 +73,8 @@ static void WITH_TYPE(block_)(const rlx_attention *at, const rlx_query_row *rows
         if (rows[r].first < first) first = rows[r].first;
         if (rows[r].end > end) end = rows[r].end;
     }
-    memset(acc, 0, (size_t)(row_count * at->width) * sizeof *acc);
+    for (int64_t i = 0; i < row_count * at->width; i++)
+        acc[i] = 0;
     /* Tiles of keys start at multiples of KEYS, so a row's order does not hang on its block. */
     for (int64_t t = first / KEYS * KEYS; t < end; t += KEYS) {
         int64_t count = rlx_ref_least(KEYS, end - t);

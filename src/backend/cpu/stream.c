@@ -77,9 +77,7 @@ static void cut(cpu_op *op) {
 static void run_part(void *context, uint32_t worker, int64_t begin, int64_t end) {
     const cpu_op *op = context;
     rlx_kernel_args args = op->args;
-    if (args.workspace != NULL) {
-        args.workspace = op->bound.workspace + worker * op->bound.workspace_stride;
-    }
+    args.workspace = op->bound.workspace + worker * op->bound.workspace_stride;
     op->run(&args, begin, end);
 }
 
