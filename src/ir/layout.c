@@ -171,6 +171,7 @@ bool rlx_layout_is_taken(rlx_op op, uint32_t input, rlx_layout layout) {
     if ((uint32_t)layout >= RLX_LAYOUT_COUNT) return false;
     if (op == RLX_OP_PACK) return input == 0;
     /* b, in panels of either direction; the shape rule checks which. */
+    if (op == RLX_OP_MATMUL && layout == RLX_LAYOUT_TURNED) return input == 1;
     if (op == RLX_OP_MATMUL || op == RLX_OP_MATMUL_QUANTISED)
         return input == 1 && layout <= RLX_LAYOUT_ROWS32X4;
     if (op == RLX_OP_RNN || op == RLX_OP_GRU || op == RLX_OP_LSTM) {

@@ -75,6 +75,8 @@ static void places_are_as_kernels_read_them(void **state) {
     /* Batches one after the other. */
     assert_int_equal(place_in(RLX_LAYOUT_COLUMNS32X4, 3, I64S(2, 6, 40), I64S(1, 5, 33)),
                      64 * 8 + 32 * 8 + 1 * 128 + 1 * 4 + 1);
+    /* [B][K][N] = [2][5][3]: column by column. */
+    assert_int_equal(place_in(RLX_LAYOUT_TURNED, 3, I64S(2, 5, 3), I64S(1, 4, 2)), 15 + 2 * 5 + 4);
     /* [N][C][H][W] = [2][11][3][4]: 2 blocks of 8. */
     assert_int_equal(place_in(RLX_LAYOUT_CHANNELS8, 4, I64S(2, 11, 3, 4), I64S(1, 9, 2, 1)),
                      2 * 12 * 8 + 12 * 8 + 9 * 8 + 1);

@@ -176,3 +176,44 @@ static const char *const timed[] = {
 };
 
 const kernel_family kernel_matmul = {"matmul", 4e-5, 200, write_case, timed};
+
+/* Few columns: around the sizes of tiles, items and blocks of k, b as it comes or column by column,
+ * results as a column that may be stored as a row. */
+static void write_narrow_case(uint32_t index, char *text, uint32_t bytes) {
+    static const int rows[] = {1, 2, 3, 7, 8, 9, 11, 12, 13, 50, 96, 97, 200};
+    static const int depths[] = {1, 2, 3, 5, 8};
+    int m = rows[kernel_pick(index, 0, 0, 12)], n = (int)kernel_pick(index, 1, 1, 8);
+    int k = 8 * n * depths[kernel_pick(index, 2, 0, 4)] + (int)kernel_pick(index, 3, 0, 7);
+    int batch = (int)kernel_pick(index, 4, 1, 3);
+    bool turn_b = kernel_pick(index, 5, 0, 2) == 0, shares = kernel_pick(index, 6, 0, 1) == 0;
+    bool is_packed = !turn_b && kernel_pick(index, 7, 0, 1) == 0;
+    uint32_t store = (uint32_t)kernel_pick(index, 8, 0, 3);
+    const char *a = a_dtypes[kernel_pick(index, 9, 0, 4)];
+    const char *b = b_dtypes[kernel_pick(index, 10, 0, 3)];
+    const char *how = stores[store];
+    /* Several blocks of k; so long a sum rounds otherwise in scalar C, hence the factor. */
+    if (index == 1) m = 100, n = 3, k = 4500, a = b = "f32", how = " alpha=0.01";
+    if (index == 2) m = 0;
+    int at = snprintf(text, bytes, "rlx 1\ninput a : %s[%d, %d, %d]\ninput b : %s[%d, %d, %d]\n", a,
+                      batch, m, k, b, shares ? 1 : batch, turn_b ? n : k, turn_b ? k : n);
+    at += snprintf(text + at, bytes - (uint32_t)at,
+                   "input bias : f32[%d]\ninput more : %s[%d, %d, %d]\n%s",
+                   kernel_pick(index, 11, 0, 1) == 0 ? 1 : n, a, batch, m, n,
+                   is_packed ? "p = pack(b) layout=turned\n" : "");
+    snprintf(text + at, bytes - (uint32_t)at, "y = matmul(a, %s%s)%s%s\noutput y\n",
+             is_packed ? "p" : "b",
+             store == 0   ? ""
+             : store == 1 ? ", bias"
+                          : ", bias, more",
+             turn_b ? " transpose_b=true" : "", how);
+}
+
+static const char *const timed_narrow[] = {
+    "rlx 1\ninput a : f32[1024, 1024]\ninput b : f32[1024, 1]\ny = matmul(a, b)\noutput y\n",
+    "rlx 1\ninput a : f32[1024, 1024]\ninput b : f32[1024, 8]\np = pack(b) layout=turned\n"
+    "y = matmul(a, p)\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_matmul_narrow = {"matmul_narrow", 4e-5, 160, write_narrow_case,
+                                            timed_narrow};

@@ -129,7 +129,10 @@ matmul rlx_cpu_matmul_make(const rlx_kernel_args *args, int64_t columns) {
     rlx_ref_output_strides(mm.residual, mm.out, has_m, has_n, mm.residual_batch, &mm.residual_m,
                            &mm.residual_n);
     if (args->op == RLX_OP_MATMUL_QUANTISED) find_factors(&mm, args, has_m, has_n);
-    if (mm.b->layout != RLX_LAYOUT_PLAIN) {
+    if (mm.b->layout == RLX_LAYOUT_TURNED) {
+        mm.b_k = 1, mm.b_n = mm.k;
+        packed_batches(&mm, mm.k * mm.n);
+    } else if (mm.b->layout != RLX_LAYOUT_PLAIN) {
         int64_t group = group_of(mm.b->layout), depth = rlx_ref_divide_up(mm.k, group) * group;
         packed_batches(&mm, depth * rlx_ref_divide_up(mm.n, columns) * columns);
     }

@@ -68,6 +68,17 @@ static bool is_byte(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_I8 || dtype == RLX_DTYPE_U8;
 }
 
+/* What matmul_narrow of the vector levels takes: few columns, side by side each. One column lies so
+ * anyway. */
+static bool is_narrow_matmul(const rlx_target_query *query) {
+    enum { MOST_COLUMNS = 8, LEAST_DEPTH = 8 };
+    const rlx_matmul_attrs *attrs = query->attrs;
+    const rlx_tensor *a = &query->in[0], *b = &query->in[1];
+    if (attrs->transpose_a || attrs->transpose_b || attrs->has_to || a->rank < 2) return false;
+    int64_t n = b->dims[b->rank - 1], k = b->dims[b->rank - 2];
+    return n > 1 && n <= MOST_COLUMNS && k >= LEAST_DEPTH * n;
+}
+
 /* b in panels as wide as two vectors, unless more than a quarter of it would be padding; of bytes
  * with k in pairs, or in fours for VNNI. [transposed][wide][in pairs] */
 static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *query,
@@ -86,6 +97,7 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
     bool is_wide = (level->flags & (is_pair ? RLX_CPU_VNNI : RLX_CPU_AVX512)) != 0;
     if ((level->flags & RLX_CPU_AVX2) == 0 || b->rank < 2 || !(is_float || is_pair)) return;
     int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], width = is_wide ? 32 : 16;
+    if (is_float && is_narrow_matmul(query)) in_layouts[1] = RLX_LAYOUT_TURNED;
     if (n < 1 || width - 1 - (n - 1) % width > n / 4) return;
     in_layouts[1] = panels[attrs->transpose_b][is_wide][is_pair];
 }

@@ -116,7 +116,7 @@ static rlx_status check_blocks(const rlx_infer *infer, const rlx_matmul_attrs *a
 static rlx_status check_panels(const rlx_infer *infer, const rlx_matmul_attrs *attrs) {
     rlx_layout layout = infer->in[1]->layout;
     if (layout == RLX_LAYOUT_PLAIN) return RLX_OK;
-    bool is_rows = layout >= RLX_LAYOUT_ROWS16;
+    bool is_rows = layout >= RLX_LAYOUT_ROWS16 && layout <= RLX_LAYOUT_ROWS32X4;
     if (is_rows == attrs->transpose_b) return RLX_OK;
     return RLX_FAIL(RLX_INVALID_GRAPH, "b in layout %s with transpose_b %s",
                     rlx_layout_name(layout), attrs->transpose_b ? "true" : "false");
