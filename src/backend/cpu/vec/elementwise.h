@@ -60,7 +60,7 @@ VEC_INLINE vi vec_cut(vf x, float least, float most) {
 /* The loop for an instruction: by what it does and the dtypes of step->operands and step->dtype.
  * NULL where this file has none. */
 #define vec_choose_f32     VEC_SYMBOL(elementwise_choose_f32)
-#define vec_choose_cast    VEC_SYMBOL(elementwise_choose_cast)
+#define vec_choose_cast    VEC_NARROW_SYMBOL(elementwise_choose_cast)
 #define vec_choose_integer VEC_NARROW_SYMBOL(elementwise_choose_integer)
 #define vec_choose_f64     VEC_NARROW_SYMBOL(elementwise_choose_f64)
 vec_run vec_choose_f32(const vec_step *step);
