@@ -191,6 +191,8 @@ static void write_narrow_case(uint32_t index, char *text, uint32_t bytes) {
     const char *a = a_dtypes[kernel_pick(index, 9, 0, 4)];
     const char *b = b_dtypes[kernel_pick(index, 10, 0, 3)];
     const char *how = stores[store];
+    if (index % 4 == 3) /* a row times columns that lie side by side each */
+        m = 1, n = (int)kernel_pick(index, 12, 9, 200), turn_b = true, is_packed = shares = false;
     /* Several blocks of k; so long a sum rounds otherwise in scalar C, hence the factor. */
     if (index == 1) m = 100, n = 3, k = 4500, a = b = "f32", how = " alpha=0.01";
     if (index == 2) m = 0;
@@ -217,3 +219,31 @@ static const char *const timed_narrow[] = {
 
 const kernel_family kernel_matmul_narrow = {"matmul_narrow", 4e-5, 160, write_narrow_case,
                                             timed_narrow};
+
+/* Few rows and a b that is no weight: around vectors and strips. */
+static void write_rows_case(uint32_t index, char *text, uint32_t bytes) {
+    static const int columns[] = {9, 15, 16, 17, 64, 65, 100, 511, 512, 513, 1100};
+    int m = (int)kernel_pick(index, 0, 1, 8), n = columns[kernel_pick(index, 1, 0, 10)];
+    int k = (int)kernel_pick(index, 2, 0, 40), batch = (int)kernel_pick(index, 3, 1, 9);
+    bool turn_a = kernel_pick(index, 4, 0, 2) == 0, shares = kernel_pick(index, 5, 0, 3) == 0;
+    uint32_t store = (uint32_t)kernel_pick(index, 6, 0, 3);
+    if (shares) m = batch = kernel_pick(index, 8, 0, 1) == 0 ? 2 : 1; /* batches are rows then */
+    int at = snprintf(text, bytes, "rlx 1\ninput a : f32[%d, %d, %d]\ninput b : f32[%d, %d, %d]\n",
+                      batch, turn_a ? k : m, turn_a ? m : k, shares ? 1 : batch, k, n);
+    snprintf(
+        text + at, bytes - (uint32_t)at,
+        "input bias : f32[%d]\ninput more : f32[%d, %d, %d]\ny = matmul(a, b%s)%s%s\noutput y\n",
+        kernel_pick(index, 9, 0, 1) == 0 ? 1 : n, batch, m, n,
+        store == 0   ? ""
+        : store == 1 ? ", bias"
+                     : ", bias, more",
+        turn_a ? " transpose_a=true" : "", stores[store]);
+}
+
+static const char *const timed_rows[] = {
+    "rlx 1\ninput a : f32[1, 1024]\ninput b : f32[1024, 1024]\ny = matmul(a, b)\noutput y\n",
+    "rlx 1\ninput a : f32[64, 1, 128]\ninput b : f32[64, 128, 64]\ny = matmul(a, b)\noutput y\n",
+    NULL,
+};
+
+const kernel_family kernel_matmul_rows = {"matmul_rows", 4e-5, 120, write_rows_case, timed_rows};

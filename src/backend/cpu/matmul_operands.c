@@ -159,3 +159,13 @@ matmul_batch rlx_cpu_matmul_batch_at(const matmul *mm, int64_t batch) {
     at.offset = rlx_ref_offset(mm->batch_rank, mm->batch_dims, mm->offset_batch, batch);
     return at;
 }
+
+int64_t rlx_cpu_matmul_rows_per_b(const rlx_target_query *query) {
+    const rlx_tensor *b = &query->in[1], *out = &query->out[0];
+    int64_t rows = 1, batches = 1;
+    for (uint32_t i = 0; i + 1 < out->rank; i++)
+        rows = rlx_ref_cost(rows, out->dims[i]);
+    for (uint32_t i = 0; i + 2 < b->rank; i++)
+        batches = rlx_ref_cost(batches, b->dims[i]);
+    return batches > 0 ? rows / batches : 0;
+}

@@ -4,6 +4,7 @@
 #ifndef RLX_BACKEND_CPU_MATMUL_OPERANDS_H
 #define RLX_BACKEND_CPU_MATMUL_OPERANDS_H
 
+#include "plan/target.h"
 #include "ref/access.h"
 #include "ref/kernel.h"
 
@@ -35,5 +36,7 @@ typedef struct matmul_batch {
 /* `columns` of b are side by side in a panel, where b is packed. */
 matmul rlx_cpu_matmul_make(const rlx_kernel_args *args, int64_t columns);
 matmul_batch rlx_cpu_matmul_batch_at(const matmul *mm, int64_t batch);
+/* Rows of a for each matrix b of a planned product. */
+int64_t rlx_cpu_matmul_rows_per_b(const rlx_target_query *query);
 
 #endif

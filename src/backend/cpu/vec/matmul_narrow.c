@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul to few columns (heads, scores of pooling): a panel would be padding for the most part. So
- * lanes run along k, rows of a are read where they are, and the columns of b lie as rows beside
- * each other. Each lane sums its part of k; the lanes are added last. An item is some rows of the
- * output with all of k. */
+/* matmul to few columns (heads, scores of pooling), or of one row with a b that is no weight and
+ * lies along k (scores of a query): a panel would be padding for the most part, or made for one
+ * row. So lanes run along k, rows of a are read where they are, and the columns of b lie as rows
+ * beside each other. Each lane sums its part of k; the lanes are added last. An item is some rows
+ * of the output with all of k. */
 #include "backend/cpu/vec/matmul.h"
 #include "backend/cpu/vec/rows.h"
 #include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/transpose.h"
 
 enum {
-    MOST_COLUMNS = 8,
-    LEAST_DEPTH = 8,         /* of k per column: sums across lanes cost as much as that */
-    BLOCK_DEPTH = 4096,      /* of k at a time; a tile's rows are read along */
-    COPIED_DEPTH = 256,      /* the same where they are copied */
-    APART = 16,              /* between columns: not all in the same places of the cache */
-    TILE_ROWS = 4,           /* at most */
-    TILE_SUMS = 12,          /* at most */
-    ITEM_ROWS = 96,          /* at most; whole tiles */
-    TURNED_ROWS = 48,        /* at least, where an item turns b */
-    ITEM_PRODUCTS = 1 << 17, /* about */
+    MOST_COLUMNS = VF < 8 ? 4 : 8, /* a vector at most */
+    LEAST_DEPTH = 8,               /* of k per column: sums across lanes cost as much as that */
+    BLOCK_DEPTH = 4096,            /* of k at a time; a tile's rows are read along */
+    COPIED_DEPTH = 256,            /* the same where they are copied */
+    APART = 16,                    /* between columns: not all in the same places of the cache */
+    TILE_ROWS = 4,                 /* at most */
+    TILE_SUMS = 12,                /* at most */
+    ITEM_ROWS = 96,                /* at most; whole tiles */
+    TURNED_ROWS = 48,              /* at least, where an item turns b */
+    ITEM_PRODUCTS = 1 << 17,       /* about */
 };
 
 /* Rows of the output and a block of k. */
@@ -174,56 +175,92 @@ static int64_t item_rows(const matmul *mm) {
     return rows < TILE_ROWS ? TILE_ROWS : rows;
 }
 
-/* A column whose results lie side by side is stored as a row of them. */
-static bool is_row(const matmul *mm) {
-    return mm->n == 1 && mm->is_simple && (mm->out_m == 1 || mm->m == 1) && mm->bias_m <= 1 &&
-           mm->bias_m >= 0 && mm->residual_m <= 1 && mm->residual_m >= 0;
+/* A product as it is summed and as it is stored. */
+typedef struct narrow {
+    matmul mm, to;
+    bool is_row;  /* mm has one column, which is a row of `to` */
+    int64_t rows; /* of them: more than planned where b has fewer batches */
+} narrow;
+
+/* A row times columns that lie side by side each is those columns times the row. */
+static void swap(matmul *mm) {
+    const matmul from = *mm;
+    mm->a = from.b, mm->b = from.a;
+    mm->m = from.n, mm->n = 1;
+    mm->a_m = from.b_n, mm->a_k = from.b_k;
+    mm->b_n = from.a_m, mm->b_k = from.a_k;
+    memcpy(mm->a_batch, from.b_batch, sizeof mm->a_batch);
+    memcpy(mm->b_batch, from.a_batch, sizeof mm->b_batch);
 }
 
-static void store(const block *self, const matmul *row) {
-    for (int64_t i = 0; row != NULL && i < self->rows; i += VF)
-        matmul_store_vector(row, &self->at, 0, self->m + i, vf_load(self->sums + i),
-                            matmul_least(VF, self->rows - i));
-    for (int64_t i = 0; row == NULL && i < self->rows; i++) {
-        const float *sums = self->sums + i * self->pitch;
-        matmul_store(self->mm, &self->at, self->m + i, 0, vf_load(sums), vf_load(sums + VF),
-                     self->mm->n);
+/* Columns at any distance: one, or 0 where all rows have the same addend. */
+static bool is_even(int64_t stride) {
+    return stride == 0 || stride == 1;
+}
+
+static narrow narrow_of(const rlx_kernel_args *args) {
+    narrow self = {.mm = matmul_make(args), .rows = 1};
+    matmul *mm = &self.mm;
+    self.to = *mm;
+    if (mm->n > MOST_COLUMNS) {
+        swap(mm);
+        self.is_row = true, self.rows = self.to.m;
+    } else if (mm->n == 1 && mm->is_simple && mm->out_m == 1 && is_even(mm->bias_m) &&
+               is_even(mm->residual_m)) {
+        self.to.bias_n = mm->bias_m, self.to.residual_n = mm->residual_m;
+        self.is_row = true;
+    }
+    return self;
+}
+
+static void store(const narrow *by, const block *self, int64_t row) {
+    const matmul *to = &by->to;
+    for (int64_t i = 0; i < self->rows; i += by->is_row ? VF : 1) {
+        int64_t at = self->m + i, m = by->is_row ? row : at, n = by->is_row ? at : 0;
+        int64_t count = by->is_row ? matmul_least(VF, self->rows - i) : to->n;
+        float *sums = self->sums + i * self->pitch;
+        if (to->is_simple) {
+            matmul_store_vector(to, &self->at, m, n, vf_load(sums), count);
+        } else {
+            matmul_store_row(to, &self->at, m, n, sums, count);
+        }
     }
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     float sums[ITEM_ROWS * MATMUL_COLUMNS];
-    matmul mm = matmul_make(args), row = mm;
-    int64_t most = item_rows(&mm), per_batch = matmul_up(mm.m, most);
-    row.bias_n = mm.bias_m, row.residual_n = mm.residual_m;
+    narrow by = narrow_of(args);
+    int64_t per_batch = matmul_up(by.mm.m, item_rows(&by.mm));
     for (int64_t item = begin; item < end; item++) {
-        int64_t index = item % per_batch, m = matmul_part_start(mm.m, per_batch, index);
-        block self = {.mm = &mm,
-                      .at = rlx_cpu_matmul_batch_at(&mm, item / per_batch),
+        int64_t index = item % per_batch, m = matmul_part_start(by.mm.m, per_batch, index);
+        block self = {.mm = &by.mm,
+                      .at = rlx_cpu_matmul_batch_at(&by.mm, item / per_batch),
                       .m = m,
-                      .rows = matmul_part_start(mm.m, per_batch, index + 1) - m,
+                      .rows = matmul_part_start(by.mm.m, per_batch, index + 1) - m,
                       .sums = sums,
-                      .pitch = is_row(&mm) ? 1 : MATMUL_COLUMNS};
-        memset(sums, 0, sizeof sums);
-        run_rows(&self, args->workspace);
-        store(&self, is_row(&mm) ? &row : NULL);
+                      .pitch = by.is_row ? 1 : MATMUL_COLUMNS};
+        for (int64_t row = 0; row < by.rows; row++, self.at.b += by.to.a_m) {
+            memset(sums, 0, sizeof sums);
+            run_rows(&self, args->workspace);
+            store(&by, &self, row);
+        }
     }
 }
 
 static int64_t items(const rlx_kernel_args *args) {
-    matmul mm = matmul_make(args);
+    matmul mm = narrow_of(args).mm;
     if (mm.m == 0 || mm.n == 0) return 0;
     return mm.batches * matmul_up(mm.m, item_rows(&mm));
 }
 
 /* Vectors of multiply-adds; reading a is what takes time. */
 static int64_t item_cost(const rlx_kernel_args *args) {
-    matmul mm = matmul_make(args);
+    matmul mm = narrow_of(args).mm;
     return rlx_ref_cost(matmul_least(mm.m, item_rows(&mm)) * (1 + mm.n) / 4, mm.k) / 2;
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
-    matmul mm = matmul_make(args);
+    matmul mm = narrow_of(args).mm;
     int64_t floats = is_turned(&mm) ? 0 : MOST_COLUMNS * turned_row(&mm);
     if (!is_direct(&mm)) floats += ITEM_ROWS * depth_of(&mm);
     return (uint64_t)floats * sizeof(float);
@@ -238,8 +275,11 @@ static bool takes(const rlx_target_query *query) {
         return false;
     }
     int64_t k = a->dims[a->rank - 1], n = query->out[0].dims[query->out[0].rank - 1];
-    bool lies = b->layout == RLX_LAYOUT_PLAIN || b->layout == RLX_LAYOUT_TURNED;
-    return lies && n <= MOST_COLUMNS && k >= LEAST_DEPTH * n;
+    bool is_plain = b->layout == RLX_LAYOUT_PLAIN;
+    if (is_plain && attrs->transpose_b && k >= LEAST_DEPTH && rlx_cpu_matmul_rows_per_b(query) == 1)
+        return true;
+    return (is_plain || b->layout == RLX_LAYOUT_TURNED) && n <= MOST_COLUMNS &&
+           k >= LEAST_DEPTH * n;
 }
 
 const rlx_cpu_override VEC_SYMBOL(matmul_narrow)[] = {

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matmul of few rows with a b that is no weight and has its columns side by side (what a query
+ * takes from values): to pack b would take longer than to multiply it. Rows of b are read along,
+ * four at a time, and added to sums that stay in the first cache. An item is a strip of columns
+ * with all of k; each sum runs over k in index order. */
+#include "backend/cpu/vec/matmul.h"
+#include "backend/cpu/vec/rows.h"
+
+enum {
+    MOST_ROWS = 8,   /* with more, b is packed for them */
+    STRIP = 512,     /* columns of an item, whole vectors */
+    LEAST_STRIP = 64 /* where there would be few items */
+};
+
+/* sums[count] += a[0] b[0] + .. of `rows` rows of b; those after them are asked for. `rows` is a
+ * constant. */
+VEC_INLINE void add_rows(const int rows, bool asks, float *sums, const float *a, int64_t a_k,
+                         const float *b, int64_t b_k, int64_t count) {
+    vf factor[4];
+    int64_t n = 0;
+    for (int i = 0; i < rows; i++)
+        factor[i] = vf_set(a[i * a_k]);
+    for (; n + VF <= count; n += VF) {
+        vf sum = vf_load(sums + n);
+        for (int i = 0; i < rows; i++) {
+            if (asks) __builtin_prefetch(b + (rows + i) * b_k + n, 0, 2);
+            vf_add_product(&sum, factor[i], vf_load(b + i * b_k + n));
+        }
+        vf_store(sums + n, sum);
+    }
+    if (n == count) return;
+    vf sum = vf_load(sums + n); /* sums are whole vectors */
+    for (int i = 0; i < rows; i++)
+        vf_add_product(&sum, factor[i], vf_load_n(b + i * b_k + n, count - n));
+    vf_store(sums + n, sum);
+}
+
+/* Rows [first, first + rows) of a times columns [n, n + count) of b. */
+static void run_strip(const matmul *mm, const matmul_batch *at, int64_t first, int64_t rows,
+                      int64_t n, int64_t count) {
+    float sums[MOST_ROWS][STRIP];
+    const float *a = (const float *)mm->a->data + at->a + first * mm->a_m;
+    const float *b = (const float *)mm->b->data + at->b + n;
+    int64_t k = 0;
+    for (int64_t m = 0; m < rows; m++)
+        memset(sums[m], 0, (size_t)(matmul_up(count, VF) * VF) * sizeof(float));
+    for (; k + 4 <= mm->k; k += 4, a += 4 * mm->a_k, b += 4 * mm->b_k) {
+        add_rows(4, true, sums[0], a, mm->a_k, b, mm->b_k, count);
+        for (int64_t m = 1; m < rows; m++)
+            add_rows(4, false, sums[m], a + m * mm->a_m, mm->a_k, b, mm->b_k, count);
+    }
+    for (; k < mm->k; k++, a += mm->a_k, b += mm->b_k) {
+        for (int64_t m = 0; m < rows; m++)
+            add_rows(1, false, sums[m], a + m * mm->a_m, 0, b, 0, count);
+    }
+    for (int64_t m = 0; m < rows; m++) {
+        for (int64_t i = 0; i < count; i += MATMUL_COLUMNS)
+            matmul_store(mm, at, first + m, n + i, vf_load(sums[m] + i), vf_load(sums[m] + i + VF),
+                         count - i);
+    }
+}
+
+/* Columns of a strip: whole ones where that leaves items enough for several threads. */
+static int64_t strip_of(const matmul *mm) {
+    enum { WANTED_ITEMS = 4 };
+    int64_t strip = STRIP;
+    while (strip > LEAST_STRIP && mm->batches * matmul_up(mm->n, strip) < WANTED_ITEMS)
+        strip /= 2;
+    return strip;
+}
+
+static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    matmul mm = matmul_make(args);
+    int64_t strip = strip_of(&mm), per_batch = matmul_up(mm.n, strip);
+    for (int64_t item = begin; item < end; item++) {
+        matmul_batch at = rlx_cpu_matmul_batch_at(&mm, item / per_batch);
+        int64_t n = item % per_batch * strip;
+        for (int64_t m = 0; m < mm.m; m += MOST_ROWS) /* b may have fewer batches than planned */
+            run_strip(&mm, &at, m, matmul_least(MOST_ROWS, mm.m - m), n,
+                      matmul_least(strip, mm.n - n));
+    }
+}
+
+static int64_t items(const rlx_kernel_args *args) {
+    matmul mm = matmul_make(args);
+    return mm.m == 0 || mm.n == 0 ? 0 : mm.batches * matmul_up(mm.n, strip_of(&mm));
+}
+
+/* Vectors of multiply-adds; reading b is what takes time. */
+static int64_t item_cost(const rlx_kernel_args *args) {
+    matmul mm = matmul_make(args);
+    return rlx_ref_cost(matmul_least(mm.n, strip_of(&mm)) * (1 + mm.m) / 8, mm.k);
+}
+
+static bool takes(const rlx_target_query *query) {
+    const rlx_matmul_attrs *attrs = query->attrs;
+    const rlx_tensor *a = &query->in[0], *b = &query->in[1], *out = &query->out[0];
+    if (a->dtype != RLX_DTYPE_F32 || b->dtype != RLX_DTYPE_F32 || !vec_is_float(out->dtype) ||
+        a->layout != RLX_LAYOUT_PLAIN || b->layout != RLX_LAYOUT_PLAIN || a->rank < 2 ||
+        b->rank < 2 || attrs->transpose_b || b->strides[b->rank - 1] != 1) {
+        return false;
+    }
+    return rlx_cpu_matmul_rows_per_b(query) <= MOST_ROWS;
+}
+
+const rlx_cpu_override VEC_SYMBOL(matmul_rows)[] = {
+    {RLX_OP_MATMUL, 0, takes, {VEC_NAME("matmul_rows"), run, items, item_cost, NULL}},
+    {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
+};
