@@ -281,10 +281,30 @@ VEC_INLINE vf vf_load_n(const float *from, int64_t n) {
         r.n[p] = _mm256_maskload_ps(from + 8 * p, vec_mask8(n - 8 * p));
     return r.v;
 }
+/* Powers of two of them: a store with a mask takes 15 cycles on Zen 3, this 4 to 8. */
+VEC_INLINE void vec_store8_n(float *to, __m256 x, int64_t n) {
+    __m128 part = _mm256_castps256_ps128(x);
+    if (n >= 8) {
+        _mm256_storeu_ps(to, x);
+        return;
+    }
+    if (n <= 0) return;
+    if (n & 4) {
+        _mm_storeu_ps(to, part);
+        part = _mm256_extractf128_ps(x, 1);
+        to += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)to, part);
+        part = _mm_movehl_ps(part, part);
+        to += 2;
+    }
+    if (n & 1) _mm_store_ss(to, part);
+}
 VEC_INLINE void vf_store_n(float *to, vf x, int64_t n) {
     vec_parts r = {x};
     for (int p = 0; p < VEC_PIECES; p++)
-        _mm256_maskstore_ps(to + 8 * p, vec_mask8(n - 8 * p), r.n[p]);
+        vec_store8_n(to + 8 * p, r.n[p], n - 8 * p);
 }
 #else
 VEC_INLINE vf vf_load_n(const float *from, int64_t n) {
