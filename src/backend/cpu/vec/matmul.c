@@ -51,7 +51,7 @@ TILE(tile_12_f32, PANEL_F32, 12) TILE(tile_12_f16, PANEL_F16, 12) TILE(tile_12_b
 #define PAIR(rows)                                                                        \
     static void pair_##rows(const float *a, int64_t row, const uint8_t *b, int64_t apart, \
                             int64_t depth, const matmul_sums *c) {                        \
-        matmul_tile_of(rows, 2, PANEL_F32, a, row, b, apart, depth, c);                   \
+        matmul_tile_of(rows, 4, PANEL_F32, a, row, b, apart, depth, c);                   \
     }
 PAIR(4) PAIR(5) PAIR(6)
 static const matmul_pair_fn pairs[SHORT_ROWS + 1] = {NULL, NULL, NULL, NULL, pair_4, pair_5, pair_6};
@@ -62,6 +62,19 @@ static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
 static const matmul_pair_fn pairs[SHORT_ROWS + 1];
 static const matmul_tile_fn tiles[PANEL_KINDS][MATMUL_ROWS + 1] = {
     {NAMES_6(f32)}, {NAMES_6(f16)}, {NAMES_6(bf16)}};
+#endif
+#if RLX_VEC_BYTES == 32
+/* Of a last panel that is half empty or more: one vector of it. */
+#define HALF(rows)                                                                        \
+    static void half_##rows(const float *a, int64_t row, const uint8_t *b, int64_t depth, \
+                            const matmul_sums *c) {                                       \
+        matmul_tile_of(rows, 1, PANEL_F32, a, row, b, 0, depth, c);                       \
+    }
+HALF(7) HALF(8) HALF(9) HALF(10) HALF(11) HALF(12)
+static const matmul_tile_fn halves[MATMUL_MOST_ROWS + 1] = {
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, half_7, half_8, half_9, half_10, half_11, half_12};
+#else
+static const matmul_tile_fn halves[MATMUL_MOST_ROWS + 1];
 #endif
 
 /* One to three rows of a and up to FEW_PANELS panels. */
@@ -248,6 +261,12 @@ static tiling tiling_of(int64_t rows, int64_t beside, matmul_kind kind) {
     return (tiling){rows, count, rows / count, rows % count};
 }
 
+/* Tiles of half a panel have up to twice the rows; six and fewer are those of a whole one. */
+static tiling half_tiling_of(int64_t rows) {
+    int64_t count = matmul_up(rows, MATMUL_MOST_ROWS);
+    return (tiling){rows, count, rows / count, rows % count};
+}
+
 static int64_t tile_rows(const tiling *by, int64_t tile) {
     return by->least + (tile < by->more);
 }
@@ -294,6 +313,14 @@ static void store_rows(const matmul *mm, const matmul_batch *at, int64_t m, int6
         for (int64_t i = 0; i < rows; i++, c += pitch, to += mm->out_m) {
             vf_store(to, vf_load(c));
             vf_store(to + VF, vf_load(c + VF));
+        }
+        return;
+    }
+    if (mm->is_bare) {
+        float *to = (float *)mm->out->data + at->out + m * mm->out_m + n;
+        for (int64_t i = 0; i < rows; i++, c += pitch, to += mm->out_m) {
+            vf_store_n(to, vf_load(c), matmul_least(count, VF));
+            if (count > VF) vf_store_n(to + VF, vf_load(c + VF), count - VF);
         }
         return;
     }
@@ -349,8 +376,8 @@ typedef struct fetching {
     int64_t tiles, step[2]; /* of the first panel; bytes per step of k */
 } fetching;
 
-static fetching fetching_of(const block *self, const uint8_t *next, int64_t apart) {
-    const int64_t line = MATMUL_COLUMNS * matmul_kind_bytes(self->kind), count = self->tiles.count;
+static fetching fetching_of(const block *self, const uint8_t *next, int64_t apart, int64_t count) {
+    const int64_t line = MATMUL_COLUMNS * matmul_kind_bytes(self->kind);
     int64_t first = matmul_up(count, self->by->beside), rest = count - first;
     return (fetching){{next, next + apart}, first, {line / first, line / (rest < 1 ? 1 : rest)}};
 }
@@ -379,10 +406,13 @@ static void run_panels(const block *self, int64_t panel, int64_t count, int64_t 
     bool is_first = k == 0, is_last = k + depth >= mm->k;
     int64_t n = (self->first_panel + panel) * MATMUL_COLUMNS;
     bool is_bare = is_last && mm->is_bare && mm->n - n >= columns;
-    float here[MATMUL_ROWS * MATMUL_COLUMNS];
-    const fetching from = fetching_of(self, next_panel(self, panel + count, k, depth), apart);
-    for (int64_t t = 0, first = 0, rows; t < self->tiles.count; t++, first += rows) {
-        rows = tile_rows(&self->tiles, t);
+    bool is_half = halves[MATMUL_MOST_ROWS] != NULL && mm->n - n <= VF && self->kind == PANEL_F32;
+    const tiling by = is_half ? half_tiling_of(self->tiles.rows) : self->tiles;
+    float here[MATMUL_MOST_ROWS * MATMUL_COLUMNS];
+    const fetching from =
+        fetching_of(self, next_panel(self, panel + count, k, depth), apart, by.count);
+    for (int64_t t = 0, first = 0, rows; t < by.count; t++, first += rows) {
+        rows = tile_rows(&by, t);
         float *sums = is_first && is_last ? here
                                           : self->sums + panel * self->tiles.rows * MATMUL_COLUMNS +
                                                 first * columns;
@@ -394,6 +424,8 @@ static void run_panels(const block *self, int64_t panel, int64_t count, int64_t 
         fetch(&from, &c, depth, t);
         if (count > 1) {
             pairs[rows](rows_of(self, first, k), self->a_row, b, apart, depth, &c);
+        } else if (is_half && halves[rows] != NULL) {
+            halves[rows](rows_of(self, first, k), self->a_row, b, depth, &c);
         } else {
             tiles[self->kind][rows](rows_of(self, first, k), self->a_row, b, depth, &c);
         }

@@ -14,6 +14,7 @@
 enum {
     MATMUL_COLUMNS = 2 * VF, /* of a tile and of a panel: two vectors */
     MATMUL_ROWS = VF < 16 ? 6 : 12,
+    MATMUL_MOST_ROWS = 12, /* of a tile of half a panel */
 };
 
 VEC_INLINE int64_t matmul_least(int64_t a, int64_t b) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inner loop of every float product: a tile of up to MATMUL_ROWS x two vectors in registers, or
- * half as many rows of two panels side by side. Knows nothing of epilogues, items or where the
- * output is. */
+/* The inner loop of every float product: a tile of up to MATMUL_ROWS x two vectors in registers,
+ * half as many rows of two panels side by side, or twice as many of half a panel. Knows nothing of
+ * epilogues, items or where the output is. */
 #ifndef RLX_BACKEND_CPU_VEC_MATMUL_TILE_H
 #define RLX_BACKEND_CPU_VEC_MATMUL_TILE_H
 
@@ -43,41 +43,42 @@ typedef void (*matmul_pair_fn)(const float *a, int64_t row, const uint8_t *b, in
 /* Steps of k in a turn of the loop. Who shares a core with somebody has half of its decoder: each
  * instruction beside the multiply-adds then costs time. Tiles of full height are most of it; long
  * turns of the others would only make the library larger. */
-VEC_INLINE int matmul_turn(int rows, int panels, matmul_kind kind) {
-    if (VF >= 16 && panels == 1 && rows > 6 && rows < MATMUL_ROWS) return 1;
-    if (rows * panels < MATMUL_ROWS || kind != PANEL_F32) return 2;
+VEC_INLINE int matmul_turn(int rows, int vectors, matmul_kind kind) {
+    if (VF >= 16 && vectors == 2 && rows > 6 && rows < MATMUL_ROWS) return 1;
+    if (rows * vectors < 2 * MATMUL_ROWS || kind != PANEL_F32 || vectors == 1) return 2;
     return VF < 16 ? 8 : 4;
 }
 
 /* One step of k. Rows of a are reached from every third one, which fits the addresses of x86: base,
  * base + row, base + 2 row. */
-VEC_INLINE void matmul_step(int rows, int panels, matmul_kind kind, const char *const *third,
+VEC_INLINE void matmul_step(int rows, int vectors, matmul_kind kind, const char *const *third,
                             int64_t row, int64_t at, const uint8_t *const *b, int64_t b_at,
                             vf x[][4]) {
     const int64_t half = VF * matmul_kind_bytes(kind);
     vf y[4];
 #pragma GCC unroll 4
-    for (int j = 0; j < 2 * panels; j++)
+    for (int j = 0; j < vectors; j++)
         y[j] = matmul_load(kind, b[j / 2] + b_at + j % 2 * half);
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
         vf s = vf_set(*(const float *)(const void *)(third[i / 3] + i % 3 * row + at));
 #pragma GCC unroll 4
-        for (int j = 0; j < 2 * panels; j++)
+        for (int j = 0; j < vectors; j++)
             vf_add_product(&x[i][j], s, y[j]);
     }
     /* No load moves to another step: there is no register left for what it brings. */
     __asm__ volatile("" ::: "memory");
 }
 
-/* `rows`, `panels` (one or two) and `kind` are constants at the call. */
-VEC_INLINE void matmul_tile_of(int rows, int panels, matmul_kind kind, const float *a, int64_t row,
+/* `rows`, `vectors` (of a row: one, two, or four of two panels) and `kind` are constants at the
+ * call. */
+VEC_INLINE void matmul_tile_of(int rows, int vectors, matmul_kind kind, const float *a, int64_t row,
                                const uint8_t *first, int64_t apart, int64_t depth,
                                const matmul_sums *c) {
     const int64_t line = 2 * VF * matmul_kind_bytes(kind), element = sizeof *a;
-    const int turn = matmul_turn(rows, panels, kind);
-    vf x[MATMUL_ROWS][4];
-    const char *third[(MATMUL_ROWS + 2) / 3];
+    const int turn = matmul_turn(rows, vectors, kind);
+    vf x[MATMUL_MOST_ROWS][4];
+    const char *third[(MATMUL_MOST_ROWS + 2) / 3];
     const uint8_t *b[2] = {first, first + apart}, *next = c->next;
     const int64_t next_step = c->next_step;
     const bool is_dense = next_step * turn > 64;
@@ -89,13 +90,13 @@ VEC_INLINE void matmul_tile_of(int rows, int panels, matmul_kind kind, const flo
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < 2 * panels; j++)
+        for (int j = 0; j < vectors; j++)
             x[i][j] = (vf){0};
     if (c->from != NULL) {
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-            for (int j = 0; j < 2 * panels; j++)
+            for (int j = 0; j < vectors; j++)
                 x[i][j] = vf_load(c->from + i * c->from_row + j * VF);
     }
     for (; k + turn <= depth; k += turn) {
@@ -107,33 +108,33 @@ VEC_INLINE void matmul_tile_of(int rows, int panels, matmul_kind kind, const flo
         if (!is_dense) next += next_step * (turn - 1);
 #pragma GCC unroll 8
         for (int j = 0; j < turn; j++)
-            matmul_step(rows, panels, kind, third, row, j * element, b, j * line, x);
+            matmul_step(rows, vectors, kind, third, row, j * element, b, j * line, x);
 #pragma GCC unroll 4
         for (int i = 0; i < (rows + 2) / 3; i++)
             third[i] += turn * element;
 #pragma GCC unroll 2
-        for (int i = 0; i < panels; i++)
+        for (int i = 0; i < (vectors + 1) / 2; i++)
             b[i] += turn * line;
     }
     for (; turn > 1 && k < depth; k++) {
-        matmul_step(rows, panels, kind, third, row, 0, b, 0, x);
+        matmul_step(rows, vectors, kind, third, row, 0, b, 0, x);
 #pragma GCC unroll 4
         for (int i = 0; i < (rows + 2) / 3; i++)
             third[i] += element;
 #pragma GCC unroll 2
-        for (int i = 0; i < panels; i++)
+        for (int i = 0; i < (vectors + 1) / 2; i++)
             b[i] += line;
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < 2 * panels; j++)
+        for (int j = 0; j < vectors; j++)
             vf_store(c->to + i * c->to_row + j * VF, x[i][j]);
 }
 
 VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t row,
                             const uint8_t *b, int64_t depth, const matmul_sums *c) {
-    matmul_tile_of(rows, 1, kind, a, row, b, 0, depth, c);
+    matmul_tile_of(rows, 2, kind, a, row, b, 0, depth, c);
 }
 
 /* The same for one to three rows of all of k. One panel has too few sums to keep the multiply-adds
