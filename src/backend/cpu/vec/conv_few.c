@@ -5,9 +5,12 @@
  * tap, not one per channel; lanes are added up at the end. An item is a row of outputs, done in
  * tiles of POSITIONS where all taps lie in the input, and one by one elsewhere. */
 #include "backend/cpu/vec/conv_view.h"
+#include "backend/cpu/vec/sum_four.h"
 #include "ref/access.h"
 
-enum { POSITIONS = 8, RUN = 64, MOST = BLOCK / 2 };
+/* CHANNELS go together, with half as many positions; inputs of AHEAD positions further are asked
+ * for: a tile reads a little of every block and row. */
+enum { POSITIONS = 8, CHANNELS = 3, AHEAD = 16, RUN = 64, MOST = BLOCK / 2 };
 
 /* Positions side by side, of which all taps of columns [tap, tap_end) lie in the input. */
 typedef struct few_tile {
@@ -20,37 +23,71 @@ typedef struct few_tile {
     int64_t blocks;
 } few_tile;
 
-/* The sums of P positions for output channel `m`; P is a constant. */
-VEC_INLINE void sum_channel(const few_tile *tile, int64_t m, float *to, const int P) {
+/* The sums of P positions for output channels [m, m + C), [channel][RUN]; both are constants. */
+VEC_INLINE void sum_tile(const few_tile *tile, int64_t m, float *to, const int P, const int C) {
     const conv_view *view = tile->view;
     const int64_t step = view->w.stride * view->x.column;
     const int64_t taps = view->h.kernel * view->w.kernel * BLOCK;
-    vf sums[POSITIONS];
-    VEC_UNROLLED for (int p = 0; p < P; p++) sums[p] = vf_set(0.0f);
+    vf sums[CHANNELS * POSITIONS / 2];
+    VEC_UNROLLED_MORE for (int i = 0; i < P * C; i++) sums[i] = vf_set(0.0f);
     for (int64_t b = 0; b < tile->blocks; b++) {
         const float *w = tile->w + m * tile->w_channel + b * taps;
         const float *line = tile->x + b * view->x.block;
         for (int64_t r = 0; r < tile->rows; r++) {
+            for (int p = 0; p < P; p += 64 / 4 / BLOCK)
+                __builtin_prefetch(line + (AHEAD + p) * step);
             for (int64_t t = tile->tap; t < tile->tap_end; t++) {
                 const float *x = line + t * view->w.dilation * view->x.column;
                 for (int v = 0; v < BLOCK; v += VF) {
-                    vf one = vf_load(w + t * BLOCK + v);
-                    VEC_UNROLLED for (int p = 0; p < P; p++)
-                        vf_add_product(&sums[p], vf_load(x + p * step + v), one);
+                    vf one[CHANNELS];
+                    VEC_UNROLLED for (int c = 0; c < C; c++) one[c] =
+                        vf_load(w + c * tile->w_channel + t * BLOCK + v);
+                    VEC_UNROLLED for (int p = 0; p < P; p++) {
+                        vf here = vf_load(x + p * step + v);
+                        VEC_UNROLLED for (int c = 0; c < C; c++)
+                            vf_add_product(&sums[c * P + p], here, one[c]);
+                    }
                 }
             }
             line += view->h.dilation * view->x.row;
             w += view->w.kernel * BLOCK;
         }
     }
-    VEC_UNROLLED for (int p = 0; p < P; p++) to[p] = vf_sum(sums[p]);
+    VEC_UNROLLED for (int c = 0; c < C; c++) {
+        if (P == 1) to[c * RUN] = vf_sum(sums[c]);
+        VEC_UNROLLED for (int p = 0; p + 4 <= P; p += 4)
+            sum_four(sums + c * P + p, to + c * RUN + p);
+    }
 }
 
-static void sum_many(const few_tile *tile, int64_t m, float *to) {
-    sum_channel(tile, m, to, POSITIONS);
+/* As many sums as registers hold: eight positions of one channel, or four of two or three. */
+static void sum_one_channel(const few_tile *tile, int64_t m, float *to) {
+    sum_tile(tile, m, to, POSITIONS, 1);
 }
-static void sum_one(const few_tile *tile, int64_t m, float *to) {
-    sum_channel(tile, m, to, 1);
+static void sum_two_channels(const few_tile *tile, int64_t m, float *to) {
+    sum_tile(tile, m, to, POSITIONS / 2, 2);
+}
+static void sum_three_channels(const few_tile *tile, int64_t m, float *to) {
+    sum_tile(tile, m, to, POSITIONS / 2, CHANNELS);
+}
+static void sum_position(const few_tile *tile, int64_t m, float *to) {
+    sum_tile(tile, m, to, 1, 1);
+}
+
+/* POSITIONS of them, all channels. */
+static void sum_many(const few_tile *tile, int64_t channels, float *to) {
+    const int64_t half = POSITIONS / 2;
+    few_tile rest = *tile;
+    rest.x += half * tile->view->w.stride * tile->view->x.column;
+    for (int64_t m = 0, count; m < channels; m += count) {
+        count = conv_least(CHANNELS, channels - m);
+        if (count == 1) {
+            sum_one_channel(tile, m, to + m * RUN);
+        } else {
+            (count == 2 ? sum_two_channels : sum_three_channels)(tile, m, to + m * RUN);
+            (count == 2 ? sum_two_channels : sum_three_channels)(&rest, m, to + m * RUN + half);
+        }
+    }
 }
 
 /* A row under way. */
@@ -119,8 +156,9 @@ static void run_positions(const few_row *row, int64_t column, int64_t count) {
         now = is_many ? POSITIONS : 1;
         tile.tap_end = taps_met(w, start, &tile.tap);
         tile.x = row->x + start * view->x.column;
-        for (int64_t m = 0; m < view->out_channels; m++)
-            (is_many ? sum_many : sum_one)(&tile, m, sums + m * RUN + p);
+        if (is_many) sum_many(&tile, view->out_channels, sums + p);
+        for (int64_t m = 0; m < view->out_channels && !is_many; m++)
+            sum_position(&tile, m, sums + m * RUN + p);
     }
     store(row, sums, column, count);
 }
