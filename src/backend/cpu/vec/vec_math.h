@@ -24,17 +24,6 @@ VEC_INLINE vec_reduced vec_reduce(vf x) {
     return (vec_reduced){r, (vf)((vi)t << 23)};
 }
 
-/* x = k ln 2 + r with a whole k and |r| <= ln 2 / 2; `power` is 2^(k - bias), a normal number where
- * -126 <= k - bias <= 127. A bias keeps what becomes subnormal whole until it is divided by. */
-VEC_INLINE vec_reduced vec_reduce_near(vf x, int bias) {
-    const float whole = 12582912.0f + 127.0f - (float)bias;
-    vf t = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(whole));
-    vf k = t - whole;
-    vf r = vf_fma(k, vf_set(-0x1.62e43p-1f), x); /* ln 2 in two parts */
-    r = vf_fma(k, vf_set(0x1.05c61p-29f), r);
-    return (vec_reduced){r, (vf)((vi)t << 23)};
-}
-
 /* Polynomials are sums of their even and their odd powers: two short chains of instructions wait
  * for each other less than a long one. */
 
@@ -59,19 +48,12 @@ VEC_INLINE vf vec_expm1_poly(vf r) {
     return vf_fma(vf_fma(odd, r, even), s, r);
 }
 
-/* e^r - 1 for |r| <= ln 2 / 2: relative to e^r, and relative to itself. */
+/* e^r - 1 for |r| <= ln 2 / 2, relative to e^r. */
 VEC_INLINE vf vec_exp_near(vf r) {
     vf s = r * r;
     vf low = vf_fma(r, vf_set(0x1.555492p-3f), vf_set(0x1.fffffcp-2f));
     vf high = vf_fma(r, vf_set(0x1.1239a2p-7f), vf_set(0x1.5558b6p-5f));
     high = vf_fma(s, vf_set(0x1.6a4746p-10f), high);
-    return vf_fma(vf_fma(high, s, low), s, r);
-}
-VEC_INLINE vf vec_expm1_near(vf r) {
-    vf s = r * r;
-    vf low = vf_fma(r, vf_set(0x1.5554b4p-3f), vf_set(0x1.fffffep-2f));
-    vf high = vf_fma(r, vf_set(0x1.12256p-7f), vf_set(0x1.5556f2p-5f));
-    high = vf_fma(s, vf_set(0x1.6b9caap-10f), high);
     return vf_fma(vf_fma(high, s, low), s, r);
 }
 
@@ -123,42 +105,52 @@ VEC_INLINE vf vec_one_and_exp(vec_reduced z) {
     return vf_fma(vec_exp_near(z.r), z.power, z.power + VEC_BIAS_POWER);
 }
 
-/* The logistic function 1 / (1 + e^-x), at most 3 ulp. The sign is taken into the constants. */
+/* -x = k ln 2 + r for vec_one_and_exp, with a whole k and |r| <= ln 2 / 2; `power` is 2^(k -
+ * VEC_BIAS). The sign is taken into the constants. */
+#define VEC_NEGATIVE_WHOLE (12582912.0f + 127.0f - (float)VEC_BIAS)
+VEC_INLINE vec_reduced vec_reduce_negative(vf x) {
+    vf t = vf_fma(x, vf_set(-0x1.715476p+0f), vf_set(VEC_NEGATIVE_WHOLE));
+    vf k = t - VEC_NEGATIVE_WHOLE;
+    vf r = vf_fma(k, vf_set(-0x1.62e43p-1f), -x); /* ln 2 in two parts */
+    r = vf_fma(k, vf_set(0x1.05c61p-29f), r);
+    return (vec_reduced){r, (vf)((vi)t << 23)};
+}
+
+/* An even q so that 2^r is (q + r) / (q - r), for |r| <= 1/2: cheaper than a polynomial where there
+ * is a division anyway. */
+VEC_INLINE vf vec_power_quotient(vf r) {
+    vf s = r * r;
+    vf q = vf_fma(s, vf_set(-0x1.e4be22p-11f), vf_set(0x1.d930e2p-4f));
+    return vf_fma(q, s, vf_set(0x1.715476p+1f));
+}
+
+/* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
 VEC_INLINE vf vec_sigmoid_bound(vf x) {
     return vf_max(vf_set(-104.0f), vf_min(vf_set(60.0f), x));
 }
-#define VEC_SIGMOID_WHOLE (12582912.0f + 127.0f - (float)VEC_BIAS)
 #if RLX_VEC_BYTES == 64
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
-    x = vec_sigmoid_bound(x);
-    vf t = vf_fma(x, vf_set(-0x1.715476p+0f), vf_set(VEC_SIGMOID_WHOLE));
-    vf k = t - VEC_SIGMOID_WHOLE;
-    vf r = vf_fma(k, vf_set(-0x1.62e43p-1f), -x);
-    r = vf_fma(k, vf_set(0x1.05c61p-29f), r);
-    return (vec_reduced){r, (vf)((vi)t << 23)};
+    return vec_reduce_negative(vec_sigmoid_bound(x));
 }
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     (void)x;
     return vec_reciprocal(vec_one_and_exp(z)) * VEC_BIAS_POWER;
 }
 #else
-/* -x log2(e) = k + r with |r| <= 1/2, and 2^r is (q + r) / (q - r) with an even q: so the function
- * is b / (b + (q + r) 2^k) with b = q - r. One quotient for both, and three products less than with
- * a polynomial; with an approximate reciprocal it would come too close to the bound. Top and bottom
- * are times 2^-VEC_BIAS, as above. */
+/* -x log2(e) = k + r with |r| <= 1/2, and 2^r is (q + r) / (q - r): so the function is b / (b + (q
+ * + r) 2^k) with b = q - r. One quotient for both, and three products less than with a polynomial;
+ * with an approximate reciprocal it would come too close to the bound. Top and bottom are times
+ * 2^-VEC_BIAS, as above. */
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
     const vf octaves = vf_set(-0x1.715476p+0f); /* log2(e) in two parts */
     x = vec_sigmoid_bound(x);
-    vf t = vf_fma(x, octaves, vf_set(VEC_SIGMOID_WHOLE));
-    vf r = vf_fma(x, octaves, VEC_SIGMOID_WHOLE - t);
+    vf t = vf_fma(x, octaves, vf_set(VEC_NEGATIVE_WHOLE));
+    vf r = vf_fma(x, octaves, VEC_NEGATIVE_WHOLE - t);
     r = vf_fma(x, vf_set(-0x1.4ae0cp-26f), r);
     return (vec_reduced){r, (vf)((vi)t << 23)};
 }
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
-    vf s = z.r * z.r;
-    vf q = vf_fma(s, vf_set(-0x1.e4be22p-11f), vf_set(0x1.d930e2p-4f));
-    q = vf_fma(q, s, vf_set(0x1.715476p+1f));
-    vf b = (vf)((vi)(q - z.r) - (VEC_BIAS << 23));
+    vf q = vec_power_quotient(z.r), b = (vf)((vi)(q - z.r) - (VEC_BIAS << 23));
     (void)x;
     return b / vf_fma(q + z.r, z.power, b);
 }
@@ -167,99 +159,117 @@ VEC_INLINE vf vf_sigmoid(vf x) {
     return vec_sigmoid_end(x, vec_sigmoid_begin(x));
 }
 
-/* x where it is positive, else 0; NaN where x is -infinity: what x times a vanishing factor gives.
- */
-VEC_INLINE vf vec_ramp(vf x) {
-    return x - vf_min(x, vf_set(0.0f));
+/* For gates, functions x s(x) with s from 0 to 1: x is bounded from above first. What is cut off
+ * comes back as it is, since s is 1 there, and the difference keeps -0 and makes NaN of -infinity:
+ * what x times a vanishing factor gives. `y` is the value times 2^VEC_BIAS. */
+VEC_INLINE vf vec_gated(vf x, float most, vf y) {
+    return vf_fma(y, vf_set(VEC_BIAS_POWER), -(vf_min(vf_set(most), x) - x));
 }
 
-/* ramp(x) - t / (1 + e^z) for t, z >= 0, a relative bound down to the last subnormal. */
-VEC_INLINE vf vec_gated(vf x, vf t, vec_reduced z) {
-    return vf_fnma(t / vec_one_and_exp(z), vf_set(VEC_BIAS_POWER), vec_ramp(x));
-}
-
-/* x / (1 + e^-x) = ramp(x) - |x| / (1 + e^|x|), at most 3 ulp. */
+/* x / (1 + e^-x), at most 3 ulp. */
+#define VEC_SILU_MOST 60.0f
 VEC_INLINE vf vec_silu_bound(vf x) {
-    return vf_min(vf_set(110.0f), vf_abs(x));
+    return vf_max(vf_set(-110.0f), vf_min(vf_set(VEC_SILU_MOST), x));
 }
 VEC_INLINE vec_reduced vec_silu_begin(vf x) {
-    return vec_reduce_near(vec_silu_bound(x), VEC_BIAS);
+    return vec_reduce_negative(vec_silu_bound(x));
 }
 VEC_INLINE vf vec_silu_end(vf x, vec_reduced z) {
-    return vec_gated(x, vec_silu_bound(x), z);
+    return vec_gated(x, VEC_SILU_MOST, vec_silu_bound(x) / vec_one_and_exp(z));
 }
 VEC_INLINE vf vf_silu(vf x) {
     return vec_silu_end(x, vec_silu_begin(x));
 }
 
 /* x / (1 + e^-z), z = 2 sqrt(2 / pi) (x + 0.044715 x^3), at most 3 ulp. An error of z counts |z|
- * times, so z is a sum of two numbers: x (a + b x^2) with a, b and x^2 in two parts each. */
+ * times, so -z log2(e) is x times a sum of two numbers: a + b x^2 with a, b and x^2 in two parts
+ * each. The first part of a has as few digits as it takes for the rest of the sum to be exact. */
+#define VEC_GELU_TANH_MOST 8.5f
 VEC_INLINE vf vec_gelu_tanh_bound(vf x) {
-    return vf_min(vf_set(11.0f), vf_abs(x));
+    return vf_max(vf_set(-11.0f), vf_min(vf_set(VEC_GELU_TANH_MOST), x));
 }
 VEC_INLINE vec_reduced vec_gelu_tanh_begin(vf x) {
-    const vf a = vf_set(0x1.988454p+0f), a_low = vf_set(-0x1.857936p-25f);
-    const vf b = vf_set(0x1.2444f2p-4f), b_low = vf_set(0x1.49b16ap-29f);
-    vf t = vec_gelu_tanh_bound(x);
-    vf square = t * t, square_low = vf_fma(t, t, -square);
-    vf product = square * b;
-    vf product_low = vf_fma(square, b_low, vf_fma(square_low, b, vf_fma(square, b, -product)));
-    /* The larger of the two first, so that the rest of the sum is exact. */
-    vf large = vf_max(a, product), small = vf_min(a, product);
-    vf sum = large + small;
-    vf sum_low = small - (sum - large) + (product_low + a_low);
-    vf exponent = t * sum;
-    vec_reduced z = vec_reduce_near(exponent, VEC_BIAS);
-    z.r = vf_fma(t, sum_low, vf_fma(t, sum, -exponent)) + z.r;
-    return z;
+    const float whole = VEC_NEGATIVE_WHOLE;
+    const vf a = vf_set(-0x1.26aecp+1f), b = vf_set(-0x1.a5a7dp-4f);
+    x = vec_gelu_tanh_bound(x);
+    vf square = x * x, square_low = vf_fma(x, x, -square);
+    vf sum = vf_fma(square, b, a);
+    vf low = vf_fma(square, vf_set(0x1.151aaep-29f), vf_set(-0x1.0de73ap-22f));
+    low = vf_fma(square_low, b, low);
+    low += vf_fma(square, b, a - sum);
+    vf t = vf_fma(x, sum, vf_set(whole));
+    vf r = vf_fma(x, sum, whole - t);
+    return (vec_reduced){vf_fma(x, low, r), (vf)((vi)t << 23)};
 }
 VEC_INLINE vf vec_gelu_tanh_end(vf x, vec_reduced z) {
-    return vec_gated(x, vec_gelu_tanh_bound(x), z);
+    vf s = z.r * z.r;
+    vf low = vf_fma(z.r, vf_set(0x1.ebfbdcp-3f), vf_set(0x1.62e43p-1f));
+    vf high = vf_fma(z.r, vf_set(0x1.3b2dd6p-7f), vf_set(0x1.c6af8ap-5f));
+    vf p = vf_fma(vf_fma(z.r, vf_set(0x1.416ddap-13f), vf_set(0x1.5f039ap-10f)), s,
+                  high); /* of (2^r - 1) / r */
+    p = vf_fma(p, s, low);
+    vf d = vf_fma(p, z.r * z.power, z.power + VEC_BIAS_POWER);
+    return vec_gated(x, VEC_GELU_TANH_MOST, vec_gelu_tanh_bound(x) / d);
 }
 VEC_INLINE vf vf_gelu_tanh(vf x) {
     return vec_gelu_tanh_end(x, vec_gelu_tanh_begin(x));
 }
 
-/* x (1 + erf(x / sqrt 2)) / 2 = ramp(x) - |x| e^(-x^2 / 2) H(|x|), at most 11 ulp, 5 for x > -9. H
- * is half the scaled erfc, which falls slowly: a polynomial of (|x| - 3.5) / (|x| + 3.5). */
+/* x where it is positive, else 0; NaN where x is -infinity, as above. */
+VEC_INLINE vf vec_ramp(vf x) {
+    return x - vf_min(x, vf_set(0.0f));
+}
+
+/* x (1 + erf(x / sqrt 2)) / 2 = ramp(x) - t e^(-t^2 / 2) H(t) with t = |x|, at most 11 ulp. H is
+ * half the scaled erfc, which falls slowly: a quotient of polynomials. With 2^r as (q + r) / (q -
+ * r) there is one division for both. */
 VEC_INLINE vf vec_gelu_bound(vf x) {
     return vf_min(vf_set(14.5f), vf_abs(x));
 }
-VEC_INLINE vf vec_gelu_poly(vf t) {
-    vf w = (t - 3.5f) / (t + 3.5f), s = w * w;
-    vf even = vf_fma(vf_set(-0x1.8e864cp-16f), s, vf_set(0x1.20dc18p-13f));
-    vf odd = vf_fma(vf_set(-0x1.ccbd66p-15f), s, vf_set(0x1.9cbb5ap-12f));
-    even = vf_fma(even, s, vf_set(-0x1.6aad24p-10f));
-    odd = vf_fma(odd, s, vf_set(-0x1.99adc6p-10f));
-    even = vf_fma(even, s, vf_set(0x1.386102p-6f));
-    odd = vf_fma(odd, s, vf_set(-0x1.f8f2d8p-5f));
-    even = vf_fma(even, s, vf_set(0x1.01c06p-3f));
-    odd = vf_fma(odd, s, vf_set(-0x1.7f431ap-3f));
-    even = vf_fma(even, s, vf_set(0x1.b396fap-4f));
-    return vf_fma(odd, w, even);
-}
 VEC_INLINE vec_reduced vec_gelu_begin(vf x) {
+    const float whole = 12582912.0f + 127.0f + (float)VEC_BIAS;
+    const vf octaves = vf_set(-0x1.715476p-1f); /* log2(e) / 2 in two parts */
     vf t = vec_gelu_bound(x), square = t * t, square_low = vf_fma(t, t, -square);
-    vec_reduced z = vec_reduce_near(square * -0.5f, -VEC_BIAS);
-    z.r = vf_fma(square_low, vf_set(-0.5f), z.r);
-    return z;
+    vf n = vf_fma(square, octaves, vf_set(whole));
+    vf r = vf_fma(square, octaves, whole - n);
+    r = vf_fma(square, vf_set(-0x1.4ae0cp-27f), r);
+    return (vec_reduced){vf_fma(square_low, octaves, r), (vf)((vi)n << 23)};
 }
 VEC_INLINE vf vec_gelu_end(vf x, vec_reduced z) {
     vf t = vec_gelu_bound(x);
-    vf e = vf_fma(vec_exp_near(z.r), z.power, z.power); /* 2^36 times too much */
-    return vf_fnma(t * vec_gelu_poly(t) * e, vf_set(VEC_BIAS_POWER), vec_ramp(x));
+    vf top = vf_fma(t, vf_set(0x1.0dc44ap-8f), vf_set(0x1.4cde1ep-5f));
+    vf bottom = vf_fma(t, vf_set(0x1.52193cp-7f), vf_set(0x1.a136d0p-4f));
+    top = vf_fma(top, t, vf_set(0x1.774408p-3f));
+    bottom = vf_fma(bottom, t, vf_set(0x1.e0bcf8p-2f));
+    top = vf_fma(top, t, vf_set(0x1.c0d06cp-2f));
+    bottom = vf_fma(bottom, t, vf_set(0x1.33d744p+0f));
+    top = vf_fma(top, t, vf_set(0.5f)) * t;
+    bottom = vf_fma(bottom, t, vf_set(0x1.acaa66p+0f));
+    bottom = vf_fma(bottom, t, vf_set(1.0f));
+    vf q = vec_power_quotient(z.r);
+    top *= z.power; /* 2^36 times too much */
+    vf tail = vf_fma(top, q, top * z.r) / vf_fma(bottom, q, -(bottom * z.r));
+    return vf_fnma(tail, vf_set(VEC_BIAS_POWER), vec_ramp(x));
 }
 VEC_INLINE vf vf_gelu(vf x) {
     return vec_gelu_end(x, vec_gelu_begin(x));
 }
 
-/* The hyperbolic tangent, at most 3 ulp: -m / (m + 2) with m = e^(-2 |x|) - 1. */
+/* The hyperbolic tangent, at most 3 ulp. x = k ln 2 / 2 + r; with p = 2^k and t = tanh r it is
+ * (p - 1 + t (p + 1)) / (p + 1 + t (p - 1)): exact where k is 0, and 1 from 9 on. */
 VEC_INLINE vec_reduced vec_tanh_begin(vf x) {
-    return vec_reduce_near(vf_max(vf_set(-20.0f), vf_abs(x) * -2.0f), 0);
+    const float whole = 12582912.0f + 127.0f;
+    vf bounded = vf_max(vf_set(-10.0f), vf_min(vf_set(10.0f), x));
+    vf t = vf_fma(bounded, vf_set(0x1.715476p+1f), vf_set(whole));
+    /* One part of ln 2 / 2 will do: it is within 2^-30. */
+    return (vec_reduced){vf_fma(t - whole, vf_set(-0x1.62e43p-2f), bounded), (vf)((vi)t << 23)};
 }
 VEC_INLINE vf vec_tanh_end(vf x, vec_reduced z) {
-    vf m = vf_fma(z.power, vec_expm1_near(z.r), z.power - 1.0f);
-    return vf_copysign(m / (m + 2.0f), x);
+    vf s = z.r * z.r, less = 1.0f - z.power, more = 1.0f + z.power;
+    vf t = vf_fma(s, vf_set(0x1.0c25fap-3f), vf_set(-0x1.554f0cp-2f));
+    t = vf_fma(t, s, vf_set(1.0f)) * z.r;
+    (void)x;
+    return vf_fma(t, more, -less) / vf_fnma(t, less, more); /* keeps -0 */
 }
 VEC_INLINE vf vf_tanh(vf x) {
     return vec_tanh_end(x, vec_tanh_begin(x));
