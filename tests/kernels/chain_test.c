@@ -237,7 +237,36 @@ static void a_chain_has_the_bits_of_its_ops(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* Rounding to bf16 adds to the bits of a number: a NaN must become neither infinity nor 0, wherever
+ * it lies in a block, and its neighbours are rounded as without it. */
+static void nan_stays_nan_in_bf16(void **state) {
+    static const uint32_t nans[] = {0x7fffffff, 0xffffffff, 0x7f800001, 0xff80ffff, 0x7fff8000};
+    const rlx_cpu_level *levels[KERNEL_LEVELS];
+    uint32_t count = kernel_levels(levels);
+    chain *self = calloc(1, sizeof *self);
+    (void)state;
+    assert_non_null(self);
+    self->dims[0] = 1, self->dims[1] = 1, self->dims[2] = 301;
+    self->in[0] = tensor_of(self, RLX_DTYPE_F32, 0);
+    rlx_tensor out = tensor_of(self, RLX_DTYPE_BF16, INPUTS);
+    rlx_cast_attrs cast = {.to = RLX_DTYPE_BF16};
+    float *in = (float *)(void *)self->memory[0];
+    const uint16_t *got = (const uint16_t *)out.data;
+    for (uint32_t at = 0; at < 301 * count; at++) {
+        uint16_t want[301];
+        for (uint32_t i = 0; i < 301; i++)
+            in[i] = (float)((int)pick(4001) - 2000) * 0.002f;
+        memcpy(&in[at % 301], &nans[at % 5], sizeof nans[0]);
+        run_kernel(levels[at / 301], RLX_OP_CAST, &cast, self->in, 1, &out);
+        assert_status(RLX_OK, rlx_convert_from_f32(RLX_DTYPE_BF16, want, in, 301));
+        want[at % 301] |= 0x40; /* quiet */
+        assert_memory_equal(want, got, sizeof want);
+    }
+    free(self);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_chain_has_the_bits_of_its_ops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_chain_has_the_bits_of_its_ops),
+                                       cmocka_unit_test(nan_stays_nan_in_bf16)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

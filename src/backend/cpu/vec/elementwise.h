@@ -112,12 +112,15 @@ struct vec_link {
     double alpha, beta;
 };
 
-/* Links by what they do; NULL where there is none. The binary ones are value (op) memory, or memory
- * (op) value where `is_reversed`. */
+/* Links by what they do and the dtype of the result; NULL where there is none. The binary ones are
+ * value (op) memory, or memory (op) value where `is_reversed`. */
 #define vec_link_of_unary  VEC_SYMBOL(elementwise_link_unary)
 #define vec_link_of_binary VEC_SYMBOL(elementwise_link_binary)
-vec_link_run vec_link_of_unary(rlx_op op);
+vec_link_run vec_link_of_unary(rlx_op op, rlx_dtype dtype);
 vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed);
+/* The binary ones with memory of 16-bit floats. */
+#define vec_link_of_half VEC_SYMBOL(elementwise_link_half)
+vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype);
 /* Memory of a dtype to the value, or to a block of f32 without touching the value (`widen`: 16-bit
  * floats only); the value rounded to a 16-bit float or a byte; kept as a block of f32; stored. */
 #define vec_link_of_load  VEC_SYMBOL(elementwise_link_load)

@@ -47,7 +47,7 @@ static bool is_possible(const vec_program *self, uint32_t index) {
         if (vec_cell_of(step->operands[k]) != RLX_DTYPE_F32 && !is_read_byte) return false;
     }
     if (is_cast || step->op == RLX_OP_IDENTITY) return true;
-    return step->in_count == 1 ? vec_link_of_unary(step->op) != NULL
+    return step->in_count == 1 ? vec_link_of_unary(step->op, step->dtype) != NULL
                                : vec_link_of_binary(step->op, false) != NULL;
 }
 
@@ -75,16 +75,29 @@ static bool is_kept(const vec_program *self, uint32_t index) {
     return false;
 }
 
-/* Inputs of 16 bits that are not simply loaded become blocks of f32 first. */
+/* Which operand of a step of two is memory. */
+static uint32_t memory_operand(const vec_program *self, uint32_t index) {
+    return value_operand(self, index) == 1 ? 0 : 1;
+}
+
+/* The link of a step of two that reads its memory, an input of 16 bits, where it is; NULL: there is
+ * none. */
+static vec_link_run half_link(const vec_program *self, uint32_t index) {
+    const vec_step *step = &self->steps[index];
+    uint32_t memory = memory_operand(self, index);
+    if (step->in[memory] >= VEC_INPUTS) return NULL;
+    return vec_link_of_half(step->op, memory == 0, self->inputs[step->in[memory]].at_link);
+}
+
+/* Other inputs of 16 bits that are not simply loaded become blocks of f32 first. */
 static void widen_inputs(vec_program *self) {
     for (uint32_t i = 0; i < self->input_count; i++) {
         rlx_dtype dtype = self->inputs[i].at_link;
         bool is_memory = false;
         for (uint32_t s = 0; s < self->step_count; s++) {
             const vec_step *step = &self->steps[s];
-            int value = value_operand(self, s);
-            is_memory |= step->in_count == 2 && value != 1 && step->in[1] == i;
-            is_memory |= step->in_count == 2 && value == 1 && step->in[0] == i;
+            is_memory |= step->in_count == 2 && step->in[memory_operand(self, s)] == i &&
+                         half_link(self, s) == NULL;
         }
         if (!is_memory || !is_half(dtype)) continue;
         add(self, vec_link_of_widen(dtype), (uint16_t)i, NULL);
@@ -97,6 +110,18 @@ static uint16_t memory_slot(const vec_program *self, uint16_t slot) {
     return (uint16_t)(is_wide ? VEC_SLOT_WIDE + slot : slot);
 }
 
+static void add_binary(vec_program *self, uint32_t index) {
+    const vec_step *step = &self->steps[index];
+    vec_link_run half = half_link(self, index);
+    uint32_t memory = memory_operand(self, index);
+    uint16_t slot = step->in[memory];
+    if (half != NULL) {
+        add(self, half, slot, step);
+    } else {
+        add(self, vec_link_of_binary(step->op, memory == 0), memory_slot(self, slot), step);
+    }
+}
+
 static void add_load(vec_program *self, uint16_t slot) {
     rlx_dtype dtype = slot < VEC_INPUTS ? self->inputs[slot].at_link : RLX_DTYPE_F32;
     add(self, vec_link_of_load(dtype), slot, NULL);
@@ -107,10 +132,9 @@ static void add_step(vec_program *self, uint32_t index) {
     int value = value_operand(self, index);
     if (value < 0) add_load(self, step->in[0]);
     if (step->in_count == 2) {
-        uint16_t slot = memory_slot(self, step->in[value == 1 ? 0 : 1]);
-        add(self, vec_link_of_binary(step->op, value == 1), slot, step);
+        add_binary(self, index);
     } else if (step->op != RLX_OP_CAST && step->op != RLX_OP_IDENTITY) {
-        add(self, vec_link_of_unary(step->op), VEC_SLOT_NONE, step);
+        add(self, vec_link_of_unary(step->op, step->dtype), VEC_SLOT_NONE, step);
     }
     if (index + 1 == self->step_count) return;
     if (step->dtype != RLX_DTYPE_F32)

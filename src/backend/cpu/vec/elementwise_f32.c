@@ -85,6 +85,9 @@ CHEAP_OPS(CHEAP)
         PASS_ON;                                                              \
     }
 LONG_OPS(LONG)
+/* Shorter where the result has 16 bits. */
+LONG(SILU_HALF, silu_half, IN_TURN)
+LONG(GELU_TANH_HALF, gelu_tanh_half, IN_TURN)
 
 #define OTHER(name)                                                                                \
     LINK(unary_##name) {                                                                           \
@@ -119,19 +122,20 @@ VEC_INLINE vf most(vf x, vf y) {
 VEC_INLINE vf prelu(vf x, vf y) {
     return vf_select(x < 0.0f, x * y, x);
 }
-#define BINARY(name, function)                \
-    LINK(binary_##name) {                     \
-        const float *m = floats_at(link, at); \
-        a = function(a, vf_load(m));          \
-        b = function(b, vf_load(m + VF));     \
-        c = function(c, vf_load(m + 2 * VF)); \
-        d = function(d, vf_load(m + 3 * VF)); \
-        e = function(e, vf_load(m + 4 * VF)); \
-        f = function(f, vf_load(m + 5 * VF)); \
-        g = function(g, vf_load(m + 6 * VF)); \
-        h = function(h, vf_load(m + 7 * VF)); \
-        PASS_ON;                              \
+#define BINARY_OF(name, function, T, get)                                       \
+    LINK(binary_##name) {                                                       \
+        const T *m = (const T *)(const void *)link->memory + (at & link->mask); \
+        a = function(a, get(m));                                                \
+        b = function(b, get(m + VF));                                           \
+        c = function(c, get(m + 2 * VF));                                       \
+        d = function(d, get(m + 3 * VF));                                       \
+        e = function(e, get(m + 4 * VF));                                       \
+        f = function(f, get(m + 5 * VF));                                       \
+        g = function(g, get(m + 6 * VF));                                       \
+        h = function(h, get(m + 7 * VF));                                       \
+        PASS_ON;                                                                \
     }
+#define BINARY(name, function) BINARY_OF(name, function, float, vf_load)
 #define REVERSED(name, function)                    \
     VEC_INLINE vf reversed_##function(vf x, vf y) { \
         return function(y, x);                      \
@@ -146,6 +150,20 @@ BINARY(MAX, most)
 BINARY(PRELU, prelu)
 REVERSED(SUB, subtract)
 REVERSED(DIV, divide)
+
+VEC_INLINE vf get_f16(const uint16_t *from) {
+    return vf_of_f16(vh_load(from));
+}
+VEC_INLINE vf get_bf16(const uint16_t *from) {
+    return vf_of_bf16(vh_load(from));
+}
+/* The ops that 16-bit models are made of read them where they are. */
+BINARY_OF(ADD_F16, add, uint16_t, get_f16)
+BINARY_OF(SUB_F16, subtract, uint16_t, get_f16)
+BINARY_OF(MUL_F16, multiply, uint16_t, get_f16)
+BINARY_OF(ADD_BF16, add, uint16_t, get_bf16)
+BINARY_OF(SUB_BF16, subtract, uint16_t, get_bf16)
+BINARY_OF(MUL_BF16, multiply, uint16_t, get_bf16)
 
 LINK(binary_POW) {
     const float *m = floats_at(link, at);
@@ -194,7 +212,10 @@ VEC_INLINE vf remainder_of(vf x, const float *divisors, bool is_floored) {
 REMAINDER(MOD, true)
 REMAINDER(FMOD, false)
 
-vec_link_run vec_link_of_unary(rlx_op op) {
+vec_link_run vec_link_of_unary(rlx_op op, rlx_dtype dtype) {
+    bool is_half = dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
+    if (is_half && op == RLX_OP_SILU) return unary_SILU_HALF;
+    if (is_half && op == RLX_OP_GELU_TANH) return unary_GELU_TANH_HALF;
     switch (op) {
 #define OP(name)        \
     case RLX_OP_##name: \
@@ -239,6 +260,15 @@ vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed) {
     }
 }
 
+vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype) {
+    bool is_f16 = dtype == RLX_DTYPE_F16;
+    if (!is_f16 && dtype != RLX_DTYPE_BF16) return NULL;
+    if (op == RLX_OP_ADD) return is_f16 ? binary_ADD_F16 : binary_ADD_BF16;
+    if (op == RLX_OP_MUL) return is_f16 ? binary_MUL_F16 : binary_MUL_BF16;
+    if (op != RLX_OP_SUB || is_reversed) return NULL;
+    return is_f16 ? binary_SUB_F16 : binary_SUB_BF16;
+}
+
 typedef int8_t small __attribute__((vector_size(VF)));
 typedef uint8_t small_unsigned __attribute__((vector_size(VF)));
 VEC_INLINE vf vf_of_i8(const int8_t *from) {
@@ -260,12 +290,6 @@ VEC_INLINE vf vf_of_u8(const uint8_t *from) {
         e = get(m + 4 * VF), f = get(m + 5 * VF), g = get(m + 6 * VF), h = get(m + 7 * VF); \
         PASS_ON;                                                                            \
     }
-VEC_INLINE vf get_f16(const uint16_t *from) {
-    return vf_of_f16(vh_load(from));
-}
-VEC_INLINE vf get_bf16(const uint16_t *from) {
-    return vf_of_bf16(vh_load(from));
-}
 LOAD(F32, float, vf_load)
 LOAD(F16, uint16_t, get_f16)
 LOAD(BF16, uint16_t, get_bf16)
@@ -298,12 +322,21 @@ vec_link_run vec_link_of_widen(rlx_dtype dtype) {
 }
 
 #define ROUND_F16(x, i)  x = vf_of_f16(f16_of_vf(x));
-#define ROUND_BF16(x, i) x = vf_of_bf16(bf16_of_vf(x));
+#define ROUND_BF16(x, i) x = (vf)(bf16_rounded(x) & 0xffff0000u);
+#define HARMLESS(x, i)   x = bf16_harmless(x);
+/* NaN is rare: one question for a block. */
+#define TAME_BF16                                                              \
+    if (__builtin_expect(!vi_all(vf_are_numbers(a, b) & vf_are_numbers(c, d) & \
+                                 vf_are_numbers(e, f) & vf_are_numbers(g, h)), \
+                         0)) {                                                 \
+        EACH(HARMLESS)                                                         \
+    }
 LINK(round_F16) {
     EACH(ROUND_F16)
     PASS_ON;
 }
 LINK(round_BF16) {
+    TAME_BF16
     EACH(ROUND_BF16)
     PASS_ON;
 }
@@ -361,41 +394,29 @@ LINK(past_F32) {
     EACH(STREAM)
 }
 
-/* Two vectors of 16-bit values are a whole one. By instructions where there are some: halves that
- * are written one by one cannot be read as a whole right away. */
-#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
-VEC_INLINE vf joined(vh low, vh high) {
-    return (vf)_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)low), (__m256i)high, 1);
-}
-#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
-VEC_INLINE vf joined(vh low, vh high) {
-    return (vf)_mm256_inserti128_si256(_mm256_castsi128_si256((__m128i)low), (__m128i)high, 1);
-}
-#else
-VEC_INLINE vf joined(vh low, vh high) {
-    union {
-        vh halves[2];
-        vf whole;
-    } both = {{low, high}};
-    return both.whole;
-}
-#endif
 /* Into memory that is aligned to its own elements only. */
 VEC_INLINE void put_small(float *to, vf x) {
     memcpy((void *)to, &x, sizeof x);
 }
-#define STORE_HALVES(name, convert, kind, put)                              \
+#define STORE_HALVES(name, pair, kind, put)                                 \
     LINK(kind##_##name) {                                                   \
         float *m = (float *)(void *)(link->memory + (at & link->mask) * 2); \
-        put(m, joined(convert(a), convert(b)));                             \
-        put(m + VF, joined(convert(c), convert(d)));                        \
-        put(m + 2 * VF, joined(convert(e), convert(f)));                    \
-        put(m + 3 * VF, joined(convert(g), convert(h)));                    \
+        TAME_##name put(m, pair(a, b));                                     \
+        put(m + VF, pair(c, d));                                            \
+        put(m + 2 * VF, pair(e, f));                                        \
+        put(m + 3 * VF, pair(g, h));                                        \
     }
-STORE_HALVES(F16, f16_of_vf, store, put_small)
-STORE_HALVES(F16, f16_of_vf, past, vf_stream)
-STORE_HALVES(BF16, bf16_of_vf, store, put_small)
-STORE_HALVES(BF16, bf16_of_vf, past, vf_stream)
+#define TAME_F16
+VEC_INLINE vf pair_f16(vf x, vf y) {
+    return vh_joined(f16_of_vf(x), f16_of_vf(y));
+}
+VEC_INLINE vf pair_bf16(vf x, vf y) {
+    return vec_upper_halves(bf16_rounded(x), bf16_rounded(y));
+}
+STORE_HALVES(F16, pair_f16, store, put_small)
+STORE_HALVES(F16, pair_f16, past, vf_stream)
+STORE_HALVES(BF16, pair_bf16, store, put_small)
+STORE_HALVES(BF16, pair_bf16, past, vf_stream)
 
 /* Four vectors of bytes are one. */
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32
@@ -454,7 +475,7 @@ static void run_links(const vec_step *step, const void *const *in, void *out, in
     } first = {in[0]}, second = {step->in_count > 1 ? in[1] : NULL};
     bool is_binary = step->in_count > 1;
     vec_link_run run =
-        is_binary ? vec_link_of_binary(step->op, false) : vec_link_of_unary(step->op);
+        is_binary ? vec_link_of_binary(step->op, false) : vec_link_of_unary(step->op, step->dtype);
     vec_link links[] = {{load_F32, first.memory, -1, 0, 0},
                         {run, second.memory, -1, step->alpha, step->beta},
                         {store_F32, out, -1, 0, 0}};
@@ -508,6 +529,6 @@ vec_run vec_choose_f32(const vec_step *step) {
         break;
     }
     bool has_link = step->in_count > 1 ? vec_link_of_binary(step->op, false) != NULL
-                                       : vec_link_of_unary(step->op) != NULL;
+                                       : vec_link_of_unary(step->op, step->dtype) != NULL;
     return has_link ? run_links : NULL;
 }

@@ -43,6 +43,22 @@ VEC_INLINE void vec_put_n(rlx_dtype dtype, void *to, int64_t at, vf x, int64_t n
         vh_store_n((uint16_t *)to + at, dtype == RLX_DTYPE_F16 ? f16_of_vf(x) : bf16_of_vf(x), n);
     }
 }
+/* `count` vectors side by side, an even constant. */
+VEC_INLINE void vec_put_all(rlx_dtype dtype, void *to, int64_t at, const vf *x, const int count) {
+    if (dtype != RLX_DTYPE_BF16) {
+        VEC_UNROLLED for (int k = 0; k < count; k++) vec_put(dtype, to, at + k * VF, x[k]);
+        return;
+    }
+    vi are_numbers = vf_are_numbers(x[0], x[1]);
+    VEC_UNROLLED for (int k = 2; k < count; k += 2) are_numbers &= vf_are_numbers(x[k], x[k + 1]);
+    bool is_tame = vi_all(are_numbers);
+    VEC_UNROLLED for (int k = 0; k < count; k += 2) {
+        vf low = x[k], high = x[k + 1];
+        if (__builtin_expect(!is_tame, 0)) low = bf16_harmless(low), high = bf16_harmless(high);
+        vf both = vec_upper_halves(bf16_rounded(low), bf16_rounded(high));
+        memcpy((uint16_t *)to + at + k * VF, &both, sizeof both);
+    }
+}
 VEC_INLINE int64_t vec_bytes(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_F32 ? 4 : 2;
 }

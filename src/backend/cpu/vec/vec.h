@@ -395,6 +395,23 @@ VEC_INLINE vh bf16_of_vf(vf x) {
     vu even = bits + ((0x7fffu + ((bits >> 16) & 1u)) & is_number);
     return vh_of_vu((even | (~is_number & 0x400000u)) >> 16);
 }
+/* The same for many vectors at a time, with one question for all of them: where one may be NaN
+ * (vf_are_numbers of each two, joined by &, is not all ones) they are made harmless first. */
+VEC_INLINE vi vf_are_numbers(vf x, vf y) {
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+    return (vi)_mm256_cmp_ps((__m256)x, (__m256)y, _CMP_ORD_Q);
+#else
+    return (x == x) & (y == y);
+#endif
+}
+VEC_INLINE vf bf16_harmless(vf x) {
+    return vf_select(x == x, x, (vf)(((vu)x | 0x400000u) & 0xffff0000u));
+}
+/* In the upper halves of the lanes. */
+VEC_INLINE vu bf16_rounded(vf x) {
+    vu bits = (vu)x;
+    return bits + 0x7fffu + ((bits >> 16) & 1u);
+}
 #if defined(__AVX512F__) && RLX_VEC_BYTES == 64
 VEC_INLINE vf vf_of_f16(vh x) {
     return (vf)_mm512_cvtph_ps((__m256i)x);
@@ -429,5 +446,34 @@ VEC_INLINE vh f16_of_vf(vf x) {
     return (vh)vcvt_f16_f32((float32x4_t)x);
 }
 #endif
+
+/* Two vectors of 16-bit values are a whole one. By instructions where there are some: halves that
+ * are written one by one cannot be read as a whole right away. */
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+VEC_INLINE vf vh_joined(vh low, vh high) {
+    return (vf)_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)low), (__m256i)high, 1);
+}
+#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE vf vh_joined(vh low, vh high) {
+    return (vf)_mm256_inserti128_si256(_mm256_castsi128_si256((__m128i)low), (__m128i)high, 1);
+}
+#else
+VEC_INLINE vf vh_joined(vh low, vh high) {
+    union {
+        vh halves[2];
+        vf whole;
+    } both = {{low, high}};
+    return both.whole;
+}
+#endif
+/* The upper halves of two vectors. */
+VEC_INLINE vf vec_upper_halves(vu low, vu high) {
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+    __m256i both = _mm256_packus_epi32((__m256i)(low >> 16), (__m256i)(high >> 16));
+    return (vf)_mm256_permute4x64_epi64(both, 0xd8); /* it is packed within 16 bytes */
+#else
+    return vh_joined(vh_of_vu(low >> 16), vh_of_vu(high >> 16));
+#endif
+}
 
 #endif
