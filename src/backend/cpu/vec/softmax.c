@@ -23,10 +23,36 @@ VEC_INLINE vf exp_biased(vf x) {
     return exp_end(parts.r, parts.scale);
 }
 
-/* The largest number of a row; NaN does not count. */
+/* The largest of 16-bit floats, as integers: of those that are not negative the one of the most
+ * bits, else the one of the fewest. A NaN may count; it spoils the sum anyway. Returns how many of
+ * the row it has seen, whole pairs of vectors. */
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE int64_t most_of_halves(rlx_dtype dtype, const uint16_t *x, int64_t n, vf *most) {
+    __m256i above = _mm256_set1_epi16(INT16_MIN), below = _mm256_set1_epi16(-1);
+    int64_t i = 0;
+    for (; i + 2 * VF <= n; i += 2 * VF) {
+        __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+        above = _mm256_max_epi16(above, bits);
+        below = _mm256_min_epu16(below, bits);
+    }
+    __m128i half = _mm_max_epi16(_mm256_castsi256_si128(above), _mm256_extracti128_si256(above, 1));
+    vf first = vec_get(dtype, &half, 0);
+    half = _mm_min_epu16(_mm256_castsi256_si128(below), _mm256_extracti128_si256(below, 1));
+    *most = vf_max(first, vec_get(dtype, &half, 0));
+    return i;
+}
+#else
+VEC_INLINE int64_t most_of_halves(rlx_dtype dtype, const uint16_t *x, int64_t n, vf *most) {
+    (void)dtype, (void)x, (void)n, (void)most;
+    return 0;
+}
+#endif
+
+/* The largest number of a row. NaN does not count in f32. */
 VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
     vf a = vf_set(-INFINITY), b = a, c = a, d = a;
     int64_t i = 0;
+    if (dtype != RLX_DTYPE_F32 && n >= 2 * VF) i = most_of_halves(dtype, x, n, &a);
     for (; i + 4 * VF <= n; i += 4 * VF) {
         a = vf_max(vec_get(dtype, x, i), a);
         b = vf_max(vec_get(dtype, x, i + VF), b);
@@ -138,9 +164,10 @@ OUTLINE row_sum sum_row(rlx_dtype dtype, const void *x, int64_t n) {
 /* y = kept * factor. */
 VEC_INLINE void row_scale(rlx_dtype dtype, const float *kept, void *y, int64_t n, float factor) {
     int64_t i = 0;
-    for (; i + 2 * VF <= n; i += 2 * VF) {
-        vec_put(dtype, y, i, vf_load(kept + i) * factor);
-        vec_put(dtype, y, i + VF, vf_load(kept + i + VF) * factor);
+    for (; i + 4 * VF <= n; i += 4 * VF) {
+        vf x[4];
+        VEC_UNROLLED for (int k = 0; k < 4; k++) x[k] = vf_load(kept + i + k * VF) * factor;
+        vec_put_all(dtype, y, i, x, 4);
     }
     for (; i < n; i += VF) {
         int64_t count = rlx_ref_least(VF, n - i);
@@ -268,24 +295,24 @@ typedef struct strip {
 } strip;
 
 /* Fewer lanes than a vector has. */
-OUTLINE vf get_some(rlx_dtype dtype, const void *from, int64_t at, int64_t n) {
+OUTLINE vf get_few(rlx_dtype dtype, const void *from, int64_t at, int64_t n) {
     return vec_get_n(dtype, from, at, n);
 }
-OUTLINE void put_some(rlx_dtype dtype, void *to, int64_t at, vf x, int64_t n) {
+OUTLINE void put_few(rlx_dtype dtype, void *to, int64_t at, vf x, int64_t n) {
     vec_put_n(dtype, to, at, x, n);
 }
 
 /* The vector number v of a strip at x (or y); lanes beyond the width are 0. */
 VEC_INLINE vf strip_get(rlx_dtype dtype, const void *from, int64_t v, int64_t width) {
     int64_t left = width - v * VF;
-    return left >= VF ? vec_get(dtype, from, v * VF) : get_some(dtype, from, v * VF, left);
+    return left >= VF ? vec_get(dtype, from, v * VF) : get_few(dtype, from, v * VF, left);
 }
 VEC_INLINE void strip_put(rlx_dtype dtype, void *to, int64_t v, int64_t width, vf value) {
     int64_t left = width - v * VF;
     if (left >= VF) {
         vec_put(dtype, to, v * VF, value);
     } else {
-        put_some(dtype, to, v * VF, value, left);
+        put_few(dtype, to, v * VF, value, left);
     }
 }
 
@@ -327,37 +354,59 @@ OUTLINE void do_long_strip(const strip *s, bool is_log) {
 }
 
 /* Whole strips whose exponentials fit into the buffer. Lines are often a page apart, so that all of
- * a strip falls into few sets of the first-level cache; in the buffer it stays there. */
-VEC_INLINE void take_strip(rlx_dtype dtype, const strip *s, float *room, vf *most) {
-    int vectors = (int)(s->width / VF);
-    for (int k = 0; k < vectors; k++)
-        most[k] = vf_set(-INFINITY);
+ * a strip falls into few sets of the first-level cache; in the buffer it stays there. `count`
+ * vectors (a constant) of every line at a time: what is kept for them stays in registers. */
+VEC_INLINE void take_some(rlx_dtype dtype, const strip *s, float *room, const int count, int64_t at,
+                          vf *out_most) {
+    vf most[GROUP];
+    VEC_UNROLLED for (int k = 0; k < count; k++) most[k] = vf_set(-INFINITY);
     for (int64_t i = 0; i < s->length; i++) {
         const char *x = s->x + i * s->x_step;
-        for (int k = 0; k < vectors; k++) {
-            vf value = vec_get(dtype, x, k * VF);
-            vf_store(room + i * s->width + k * VF, value);
+        VEC_UNROLLED for (int k = 0; k < count; k++) {
+            vf value = vec_get(dtype, x, at + k * VF);
+            vf_store(room + i * s->width + at + k * VF, value);
             most[k] = vf_max(value, most[k]);
         }
     }
+    VEC_UNROLLED for (int k = 0; k < count; k++) out_most[k] = most[k];
+}
+VEC_INLINE void take_strip(rlx_dtype dtype, const strip *s, float *room, vf *most) {
+    int64_t at = 0;
+    for (; at + GROUP * VF <= s->width; at += GROUP * VF)
+        take_some(dtype, s, room, GROUP, at, most + at / VF);
+    for (; at < s->width; at += VF)
+        take_some(dtype, s, room, 1, at, most + at / VF);
 }
 
-OUTLINE void strip_exp(const strip *s, float *room, const vf *most, vf *sum) {
-    int vectors = (int)(s->width / VF);
-    int64_t bytes = vec_bytes(s->dtype);
-    for (int k = 0; k < vectors; k++)
+/* Exponentials of `count` vectors of every line of a strip (a constant), from `at` on. While one
+ * line is brought to its end the next one begins, as in row_exp. */
+VEC_INLINE void strip_exp_some(const strip *s, float *room, const int count, int64_t at,
+                               const vf *most, vf *sum) {
+    exp_parts part[GROUP];
+    int64_t bytes = vec_bytes(s->dtype), width = s->width;
+    const char *next = s->x + (at + width) * bytes; /* the next strip */
+    for (int k = 0; k < count; k++) {
+        part[k] = biased_begin(vf_load(room + at + k * VF) - most[k]);
         sum[k] = (vf){0};
+    }
     for (int64_t i = 0; i < s->length; i++) {
-        const char *next = s->x + i * s->x_step + s->width * bytes;
-        float *kept = room + i * s->width;
-        for (int64_t at = 0; at < s->width * bytes; at += 64)
-            __builtin_prefetch(next + at); /* the next strip */
-        for (int k = 0; k < vectors; k++) {
-            vf e = exp_biased(vf_load(kept + k * VF) - most[k]);
+        float *kept = room + i * width + at, *more = kept + (i + 1 < s->length ? width : 0);
+        __builtin_prefetch(next + i * s->x_step);
+        __builtin_prefetch(next + i * s->x_step + (count * VF * bytes - 1) / 64 * 64);
+        VEC_UNROLLED for (int k = 0; k < count; k++) {
+            vf e = exp_end(part[k].r, part[k].scale);
+            part[k] = biased_begin(vf_load(more + k * VF) - most[k]);
             vf_store(kept + k * VF, e);
             sum[k] += e;
         }
     }
+}
+OUTLINE void strip_exp(const strip *s, float *room, const vf *most, vf *sum) {
+    int64_t at = 0;
+    for (; at + GROUP * VF <= s->width; at += GROUP * VF)
+        strip_exp_some(s, room, GROUP, at, most + at / VF, sum + at / VF);
+    for (; at < s->width; at += VF)
+        strip_exp_some(s, room, 1, at, most + at / VF, sum + at / VF);
 }
 
 VEC_INLINE void put_strip(rlx_dtype dtype, const strip *s, const float *room, const vf *sum) {

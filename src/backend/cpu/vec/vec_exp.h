@@ -25,7 +25,7 @@ VEC_INLINE vf exp_end(vf r, vf scale) {
     vf low = vf_fma(r, vf_set(1.6667115389e-1f), vf_set(4.9999230310e-1f));
     vf high = vf_fma(r, vf_set(8.3125012506e-3f), vf_set(4.1890331504e-2f));
     vf q = vf_fma(high, r2, low);
-    return (vf_fma(q, r2, r) + 1.0f) * scale;
+    return vf_fma(vf_fma(q, r2, r), scale, scale);
 }
 
 /* Without a bias what is below 2^-126 is 0: the exponent of -88 is that of 0. */
