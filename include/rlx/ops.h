@@ -146,6 +146,7 @@ typedef struct rlx_conv_attrs {
     rlx_activation activation;
     int64_t channel_block; /* conv: channels of y lie in blocks of so many; 0: they do not */
     int64_t winograd;      /* conv: w is for tiles of so many outputs per axis (2 or 4); 0: taps */
+    int64_t merged;        /* conv: a group is so many that do not see each other; 0 means 1 */
 } rlx_conv_attrs;
 
 typedef struct rlx_conv_quantised_attrs {

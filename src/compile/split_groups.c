@@ -4,7 +4,9 @@
  * kernels have them in blocks; so do depthwise convs, and those of f32 where the target has kernels
  * for planes. Other narrow groups are merged until they
  * fill blocks: each output multiplies the inputs of its neighbours' groups with zeros, and that is
- * still far less work than a conv without blocks. Bias, residual and activation go along. */
+ * still far less work than a conv without blocks. How many were merged is written down: zero times
+ * infinity is none, so kernels see to it that no group sees another. Bias, residual and activation
+ * go along. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
@@ -96,6 +98,7 @@ static int64_t groups_to_merge(const rlx_rewrite *rewrite, rlx_node_id root) {
     int64_t in = shape->dims[1], out = shape->dims[0] / attrs->groups;
     int64_t block = (int64_t)target->channel_block;
     if ((in == 1 && out == 1) || in == 0 || out == 0) return 1;
+    if (2 * attrs->groups * out < block) return 1; /* so few are for planes */
     for (int64_t n = 1; n <= MOST_MERGED && n <= attrs->groups; n++) {
         bool is_whole = in * n % block == 0 && out * n % (2 * block) == 0;
         if (attrs->groups % n == 0 && (is_whole || n == attrs->groups)) return n;
@@ -145,12 +148,14 @@ static rlx_status merge(rlx_rewrite *rewrite, rlx_node_id root, int64_t n) {
         inputs[i] = rlx_rewrite_input(rewrite, root, i);
     RLX_TRY(widen_rows(rewrite, root, n, attrs.groups, &inputs[1]));
     attrs.groups /= n;
+    attrs.merged = n;
     return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, input_count, NULL);
 }
 
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     (void)user;
     if (rlx_rewrite_op(rewrite, root) != RLX_OP_CONV) return RLX_OK;
+    if (((const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root))->merged > 1) return RLX_OK;
     if (is_product(rewrite, root)) {
         return is_for_planes(rewrite, root) ? RLX_OK : split(rewrite, root);
     }

@@ -33,7 +33,7 @@ static const rlx_field conv_fields[] = {
     FIELD(INTS, conv, pads),    FIELD(INTS, conv, output_padding),
     FIELD(I64, conv, groups),   FIELD(AUTO_PAD, conv, auto_pad),
     ACTIVATION(conv),           FIELD(I64, conv, channel_block),
-    FIELD(I64, conv, winograd)};
+    FIELD(I64, conv, winograd), FIELD(I64, conv, merged)};
 #define CONV_FIELD(kind, member) \
     { #member, RLX_FIELD_##kind, offsetof(rlx_conv_quantised_attrs, conv.member) }
 static const rlx_field conv_quantised_fields[] = {CONV_FIELD(INTS, strides),

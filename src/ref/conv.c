@@ -28,6 +28,7 @@ typedef struct conv {
     int64_t x_strides[RLX_MAX_SPATIAL], w_strides[RLX_MAX_SPATIAL];
     int64_t y_strides[RLX_MAX_SPATIAL], residual_strides[RLX_MAX_SPATIAL];
     int64_t groups, group_in, group_out; /* channels per group */
+    int64_t merged; /* groups that share rows of w; the narrow ones are meant */
     int64_t taps, depth, positions;
     int64_t contiguous_weights; /* elements of w that lie side by side: a row, the taps, or 1 */
     int64_t tile_rows;
@@ -174,8 +175,13 @@ static int64_t packed_offset(const conv *cv, int64_t m, int64_t c, const kernel_
     return rlx_layout_offset(&cv->w_map, index);
 }
 
+/* Where the inputs of a group begin in its rows of w. */
+static int64_t first_in_row(const conv *cv, int64_t group) {
+    return cv->merged == 1 ? 0 : group % cv->merged * cv->group_in;
+}
+
 static int64_t weight_offset(const conv *cv, int64_t group, int64_t m, int64_t k) {
-    int64_t c = k / cv->taps, offset = 0;
+    int64_t c = first_in_row(cv, group) + k / cv->taps, offset = 0;
     kernel_tap tap = tap_of(cv, k % cv->taps);
     if (cv->w->layout != RLX_LAYOUT_PLAIN) {
         return packed_offset(cv, group * cv->group_out + m, c, &tap);
@@ -189,7 +195,8 @@ static int64_t weight_offset(const conv *cv, int64_t group, int64_t m, int64_t k
 }
 
 /* The tap that weights at points were made of. */
-static double weight_of_points(const conv *cv, int64_t m, int64_t k) {
+static double weight_of_points(const conv *cv, int64_t group, int64_t row, int64_t k) {
+    const int64_t m = group * cv->group_out + row, c = first_in_row(cv, group) + k / cv->taps;
     const kernel_tap tap = tap_of(cv, k % cv->taps);
     int64_t rows[2], columns[2];
     double sum = 0, row_factors[2], column_factors[2];
@@ -198,7 +205,6 @@ static double weight_of_points(const conv *cv, int64_t m, int64_t k) {
     for (int i = 0; i < row_count; i++) {
         for (int j = 0; j < column_count; j++) {
             const kernel_tap at = {{0, rows[i], columns[j]}};
-            int64_t c = k / cv->taps;
             int64_t offset = cv->w->layout != RLX_LAYOUT_PLAIN
                                  ? packed_offset(cv, m, c, &at)
                                  : m * cv->w->strides[0] + c * cv->w->strides[1] +
@@ -301,7 +307,9 @@ static void set_axes(conv *cv, const rlx_conv_attrs *attrs) {
 static void set_channels(conv *cv, const rlx_conv_attrs *attrs) {
     cv->y_block = attrs->channel_block;
     cv->x_block = cv->x->rank > cv->w->rank ? attrs->channel_block : 0;
-    cv->group_in = cv->is_transposed ? cv->w->dims[0] / cv->groups : cv->w->dims[1];
+    cv->merged = attrs->merged == 0 ? 1 : attrs->merged;
+    cv->groups *= cv->merged;
+    cv->group_in = cv->is_transposed ? cv->w->dims[0] / cv->groups : cv->w->dims[1] / cv->merged;
     cv->group_out = cv->is_transposed ? cv->w->dims[1] : cv->w->dims[0] / cv->groups;
     if (cv->y_block != 0) cv->y_extra = cv->y->dims[1] * cv->y_block - cv->w->dims[0];
     if (cv->w->layout != RLX_LAYOUT_PLAIN) cv->w_map = rlx_layout_map_of(cv->w);

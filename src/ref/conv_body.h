@@ -36,7 +36,7 @@ static void WITH_TYPE(pack_weights_)(const conv *cv, const conv_place *at, int64
         for (int64_t j = 0; j < depth;) {
             int64_t run = rlx_ref_least(depth - j, weight_run(cv, k + j));
             if (cv->winograd != 0) {
-                tile[i * depth + j] = (TYPE)weight_of_points(cv, at->m + i, k + j);
+                tile[i * depth + j] = (TYPE)weight_of_points(cv, at->group, at->m + i, k + j);
                 j++;
                 continue;
             }

@@ -241,6 +241,11 @@ static void conv_refuses_what_does_not_fit(void **state) {
     conv_refuses("4 channels in -2 groups", (rlx_conv_attrs){.groups = -2}, RLX_OP_CONV, x, w);
     conv_refuses("4 channels in 3 groups", (rlx_conv_attrs){.groups = 3}, RLX_OP_CONV, x, w);
     conv_refuses("w takes 4 per group", (rlx_conv_attrs){.groups = 2}, RLX_OP_CONV, x, w);
+    conv_refuses("-2 merged groups", (rlx_conv_attrs){.merged = -2}, RLX_OP_CONV, x, w);
+    conv_refuses("4 merged groups", (rlx_conv_attrs){.merged = 4}, RLX_OP_CONV, x, w); /* of 6 */
+    conv_refuses("3 merged groups", (rlx_conv_attrs){.merged = 3}, RLX_OP_CONV, x, w); /* of 4 */
+    conv_refuses("2 merged groups", (rlx_conv_attrs){.merged = 2}, RLX_OP_CONV_TRANSPOSE, x,
+                 T(F32, 4, 6, 3, 3));
     conv_refuses("auto_pad is 9", (rlx_conv_attrs){.auto_pad = (rlx_auto_pad)9}, RLX_OP_CONV, x, w);
     conv_refuses("spans 21 does not fit an input of 9", (rlx_conv_attrs){.dilations = {2, {10, 1}}},
                  RLX_OP_CONV, x, w);

@@ -79,29 +79,18 @@ static void random_networks_of_images_agree_with_the_oracle(void **state) {
     check_models(seed_count / SMALLER + 1, random_images);
 }
 
-/* The bit of a pass. */
-static uint64_t pass_bit(const char *name) {
-    uint32_t i = 0;
-    while (rlx_pass_name(i) != NULL && strcmp(rlx_pass_name(i), name) != 0)
-        i++;
-    assert_non_null(rlx_pass_name(i));
-    return UINT64_C(1) << i;
-}
-
-/* Infinities, NaN and subnormal numbers in one input, on scalar C and on the best level. Groups
- * that are merged multiply what is another group's with 0, so that pass is left out. */
+/* Infinities, NaN and subnormal numbers in one input, on scalar C and on the best level. */
 static bool check_special(rlx_device *const *on, uint64_t seed) {
     subject self;
     outcome first, second;
     char name[32];
-    const uint64_t merging = pass_bit("split_groups");
     char *text = seed % 2 == 0 ? random_images(seed) : random_model(seed);
     snprintf(name, sizeof name, "special %u", (unsigned)seed);
     subject_open_text(&self, name, text);
     for (uint32_t run = 0; run < self.run_count && self.input_count != 0; run++)
         rlx_test_make_special(&self.inputs[run][(seed + run) % self.input_count], seed + run);
-    subject_run(&self, &(manner){.device = on[0], .disabled_passes = merging}, &first);
-    subject_run(&self, &(manner){.device = on[1], .disabled_passes = merging}, &second);
+    subject_run(&self, &(manner){.device = on[0]}, &first);
+    subject_run(&self, &(manner){.device = on[1]}, &second);
     bool is_good = outcomes_close(&self, &first, &second, "scalar C and the best level");
     if (!is_good) fprintf(stderr, "%s\n", text);
     outcome_free(&first);

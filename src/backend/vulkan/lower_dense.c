@@ -264,6 +264,7 @@ void rlx_vk_lower_conv(rlx_vk_lowering *self) {
     bool is_transposed = query->op == RLX_OP_CONV_TRANSPOSE;
     rlx_windows windows;
     if (attrs->channel_block != 0) RLX_VK_REFUSE(self, "no shader for channels in blocks");
+    if (attrs->merged > 1) RLX_VK_REFUSE(self, "no shader for merged groups");
     if (!rlx_vk_is_float(x->dtype)) RLX_VK_REFUSE(self, "no shader for this dtype");
     if (conv_windows(query, &windows) != RLX_OK) RLX_VK_REFUSE(self, "its windows do not fit");
     windows = conv_axes(self, &windows);

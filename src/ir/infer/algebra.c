@@ -238,6 +238,20 @@ static rlx_status check_winograd(const rlx_infer *infer, const rlx_conv_attrs *a
     return RLX_OK;
 }
 
+/* Narrow groups in a group: the channels of both sides are cut evenly. */
+static rlx_status check_merged(const rlx_infer *infer, const rlx_conv_attrs *attrs) {
+    const rlx_shape *w = &infer->in[1]->shape;
+    int64_t merged = attrs->merged, all;
+    if (merged == 0) return RLX_OK;
+    if (infer->op != RLX_OP_CONV || merged < 0 || w->rank < 2 || !rlx_shape_is_known(w) ||
+        !rlx_mul_i64(merged, attrs->groups == 0 ? 1 : attrs->groups, &all) || all < 1 ||
+        w->dims[0] % all != 0 || w->dims[1] % merged != 0) {
+        return RLX_FAIL(RLX_INVALID_GRAPH, "%s with %" PRId64 " merged groups",
+                        rlx_op_name(infer->op), merged);
+    }
+    return RLX_OK;
+}
+
 static rlx_status check_conv_dtypes(const rlx_infer *infer) {
     rlx_dtype x = infer->in[0]->dtype, w = infer->in[1]->dtype;
     bool is_known = infer->op == RLX_OP_CONV_QUANTISED
@@ -260,6 +274,7 @@ static rlx_status check_conv(const rlx_infer *infer, const rlx_conv_attrs *attrs
     RLX_TRY(check_conv_dtypes(infer));
     RLX_TRY(check_channel_block(infer, attrs));
     RLX_TRY(check_winograd(infer, attrs));
+    RLX_TRY(check_merged(infer, attrs));
     uint32_t rank = has_blocked_x(infer, attrs) ? x->shape.rank - 1 : x->shape.rank;
     if (rank < 3 || rank > 2 + RLX_MAX_SPATIAL || w->shape.rank != rank) {
         return RLX_FAIL(RLX_INVALID_GRAPH, "x has rank %u and w rank %u, needs the same of 3 to %d",

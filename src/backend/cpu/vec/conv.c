@@ -8,7 +8,7 @@
  * meet all positions of the item; sums wait in y between two parts, and the first part takes the
  * residual along, so it may lie in the same memory. Inputs that have padding or are plain are first
  * copied to the workspace, a part at a time, with the padding written out. */
-#include "backend/cpu/vec/conv_view.h"
+#include "backend/cpu/vec/conv_apart.h"
 #include "ref/access.h"
 
 enum {
@@ -377,7 +377,27 @@ static int64_t panels_at(const conv_work *work, const conv_part_at *at, int64_t 
     return is_pair ? 2 : 1;
 }
 
+/* Merged groups under an input that is not finite: none of them may see another's. */
+static void run_apart(const conv_work *work, const conv_part_at *at) {
+    const conv_view *view = &work->view;
+    const int64_t inputs = work->is_interleaved ? view->in_channels : BLOCK;
+    conv_apart apart = {
+        .view = view, .place = &at->place, .inputs = inputs, .block = work->taps * inputs * PANEL};
+    for (int64_t panel = at->place.panel; panel < at->place.panel_end; panel++) {
+        for (int64_t lane = 0; lane < PANEL; lane += VF) {
+            apart.w = weights_of(work, at, panel, 0) + lane;
+            apart.channel = panel * PANEL + lane;
+            if (apart.channel < conv_divide_up(view->out_channels, BLOCK) * BLOCK)
+                conv_run_apart(&apart);
+        }
+    }
+}
+
 static void run_place(const conv_work *work, conv_part_at *at, float *workspace) {
+    if (work->view.merged > 1 && !conv_is_finite(&work->view, &at->place)) {
+        run_apart(work, at);
+        return;
+    }
     aim_positions(work, at);
     for (at->block = 0; at->block < work->depth_blocks; at->block += at->blocks) {
         at->blocks = conv_least(work->part_blocks, work->depth_blocks - at->block);

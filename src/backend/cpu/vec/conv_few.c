@@ -202,7 +202,7 @@ static bool takes(const rlx_target_query *query) {
     const rlx_conv_attrs *attrs = query->attrs;
     uint32_t spatial = w->rank - 2;
     if (spatial < 1 || spatial > 2 || attrs->channel_block != BLOCK || attrs->groups > 1 ||
-        attrs->winograd != 0) {
+        attrs->winograd != 0 || attrs->merged > 1) {
         return false;
     }
     if (w->dtype != RLX_DTYPE_F32 ||

@@ -27,6 +27,7 @@ typedef struct planes {
     const float *x, *w, *bias, *residual;
     float *y;
     int64_t x_n, x_channel, y_n, y_channel, residual_n, residual_channel, w_row, bias_stride;
+    int64_t merged; /* groups that share rows of w, side by side */
     int64_t x_strides[RLX_MAX_SPATIAL];
     rlx_window axes[RLX_MAX_SPATIAL];
     int64_t batch, groups, in, out; /* channels of a group */
@@ -93,9 +94,11 @@ static planes planes_of(const rlx_kernel_args *args) {
                    .w_row = w->strides[0],
                    .batch = y->dims[0],
                    .groups = attrs->groups == 0 ? 1 : attrs->groups,
-                   .in = w->dims[1],
+                   .merged = attrs->merged == 0 ? 1 : attrs->merged,
                    .activation = &attrs->activation};
     set_axes(&self, args);
+    self.groups *= self.merged;
+    self.in = w->dims[1] / self.merged;
     self.out = w->dims[0] / self.groups;
     self.depth = self.in * self.taps;
     if (args->in_count > 2 && args->in[2].data != NULL) {
@@ -300,7 +303,7 @@ static int64_t aim_tile(const planes *self, const place *at, int64_t t, planes_t
     int64_t row = part_of(self->out, self->tiles, t),
             rows = part_of(self->out, self->tiles, t + 1) - row;
     row += at->group * self->out;
-    tile->w = self->w + row * self->w_row + at->first;
+    tile->w = self->w + row * self->w_row + at->group % self->merged * self->depth + at->first;
     tile->y = self->y + at->n * self->y_n + row * self->y_channel + at->position;
     if (at->first != 0) {
         tile->start = tile->y;

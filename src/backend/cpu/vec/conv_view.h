@@ -19,6 +19,7 @@ typedef struct conv_view {
     int64_t bias_stride;
     bool is_blocked;                                  /* x has channels in blocks */
     int64_t batch, groups, in_channels, out_channels; /* channels per group */
+    int64_t merged;                                   /* narrow groups in a group */
     rlx_window h, w;
     rlx_activation activation;
 } conv_view;
@@ -44,6 +45,7 @@ static inline conv_view conv_view_of(const rlx_kernel_args *args) {
     rlx_windows windows = {0};
     conv_view view = {.batch = y->dims[0],
                       .groups = attrs->groups == 0 ? 1 : attrs->groups,
+                      .merged = attrs->merged == 0 ? 1 : attrs->merged,
                       .is_blocked = x->rank > w->rank,
                       .in_channels = w->dims[1],
                       .activation = attrs->activation};

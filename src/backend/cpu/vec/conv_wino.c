@@ -10,6 +10,7 @@
  *
  * A tile's points mix all its inputs, so an infinity (or a sum that overflows) would reach outputs
  * that do not see it: results of a tile that are not finite are computed again, tap by tap. */
+#include "backend/cpu/vec/conv_apart.h"
 #include "backend/cpu/vec/conv_wino_tile.h"
 #include "ref/access.h"
 
@@ -272,18 +273,21 @@ static void add_channel(const wino_work *work, const wino_lanes *lanes, int64_t 
     }
 }
 
-/* What is not finite may come of an input that the output does not see: tap by tap it does not. */
+/* What is not finite may come of an input that the output does not see: tap by tap it does not, and
+ * neither does a group see another that it was merged with. Channels that there are not are 0. */
 static void compute_again(const wino_work *work, const wino_lanes *lanes, vf *y) {
-    const int64_t left = work->view.out_channels - first_channel(lanes);
+    const conv_view *view = &work->view;
+    const int64_t inputs = view->in_channels / view->merged;
+    int64_t first, end = conv_parts_of(view, first_channel(lanes), &first);
     for (int i = 0; i < work->edge * work->edge; i++)
         y[i] = vf_set(0.0f);
-    for (int64_t c = 0; c < work->view.in_channels; c++)
-        add_channel(work, lanes, c, y);
-    for (int i = 0; i < work->edge * work->edge && left < VF; i++) {
-        vec_parts one = {y[i]};
-        for (int64_t lane = left < 0 ? 0 : left; lane < VF; lane++)
-            one.f[lane] = 0.0f; /* channels that there are not */
-        y[i] = one.v;
+    for (int64_t part = first; part < end; part++) {
+        const vi own = conv_lanes_of(view, first_channel(lanes), part);
+        vf sums[WINO_MOST_EDGE * WINO_MOST_EDGE] = {{0}};
+        for (int64_t c = part * inputs; c < (part + 1) * inputs; c++)
+            add_channel(work, lanes, c, sums);
+        for (int i = 0; i < work->edge * work->edge; i++)
+            y[i] = vf_select(own, sums[i], y[i]);
     }
 }
 
@@ -292,13 +296,6 @@ static bool is_finite(const vf *y, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         rest = vf_fma(y[i], vf_set(0.0f), rest);
     return vi_all((vi)(rest == rest));
-}
-
-static vf bias_of(const conv_view *view, int64_t channel) {
-    vec_parts bias = {{0}};
-    for (int64_t i = 0; view->bias != NULL && i < VF && channel + i < view->out_channels; i++)
-        bias.f[i] = view->bias[(channel + i) * view->bias_stride];
-    return bias.v;
 }
 
 /* Outputs [edge][edge] with residual and activation to where they belong. */
@@ -330,7 +327,7 @@ static void finish(const wino_work *work, const wino_place *place, int64_t panel
     const int outputs = work->edge * work->edge;
     vf bias[PANEL_VECTORS];
     for (int v = 0; v < PANEL_VECTORS; v++)
-        bias[v] = bias_of(&work->view, panel * PANEL + v * VF);
+        bias[v] = conv_bias_of(&work->view, 0, panel * PANEL + v * VF);
     for (int64_t t = 0; t < place->tiles; t++) {
         const wino_spot *spot = &place->spots[t];
         for (int64_t lane = 0; lane < lanes_end; lane += VF) {
