@@ -51,7 +51,7 @@ static void WITH_TYPE(weigh_)(TYPE *scores, int64_t count, TYPE *most, TYPE *sum
         TYPE factor = EXP(*most - top);
         *sum *= factor;
         for (int64_t i = 0; i < width; i++)
-            acc[i] *= factor;
+            acc[i] = factor == 0 ? 0 : acc[i] * factor; /* as weights of 0 do not count */
         *most = top;
     }
     for (int64_t i = 0; i < count; i++) {

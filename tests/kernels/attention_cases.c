@@ -39,6 +39,22 @@ static void write_hidden(uint32_t index, char *text, uint32_t bytes) {
                    has_mask ? "" : " causal=true");
 }
 
+/* A key whose scores are minus infinity, in the data and not by a mask, and whose value is infinite
+ * or no number: its weight is 0, and so nobody sees it. */
+static void write_far(uint32_t index, char *text, uint32_t bytes) {
+    const char *dtype = dtypes[index % 3];
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput a : f32[1, 2, %d, 8]\ninput k : %s[1, 2, %d, 8]\n"
+                   "input v : %s[1, 2, %d, 8]\nconst far : %s[1, 2, 1, 8] = [inf, 0, 0, 0, 0, 0, "
+                   "0, 0, inf, 0, 0, 0, 0, 0, 0, 0]\nconst bad : %s[1, 2, 1, 8] = [inf, nan, -inf, "
+                   "inf, nan, 0, 1, inf, inf, nan, -inf, inf, nan, 0, 1, inf]\n"
+                   "b = abs(a)\nq = neg(b)\nkk = concat(%s) axis=2\nvv = concat(%s) axis=2\n"
+                   "y = attention(q, kk, vv)\noutput y\n",
+                   index < 6 ? 1 + (int)index : 10 * (int)index, dtype, 30 * (int)index + 1, dtype,
+                   30 * (int)index + 1, dtype, dtype, index % 2 == 0 ? "k, far" : "far, k",
+                   index % 2 == 0 ? "v, bad" : "bad, v");
+}
+
 /* Heads side by side: keys are 2 KiB apart. */
 static void write_apart(uint32_t index, char *text, uint32_t bytes) {
     int64_t queries = kernel_pick(index, 0, 1, 130), keys = kernel_pick(index, 1, 1, 230);
@@ -52,7 +68,13 @@ static void write_apart(uint32_t index, char *text, uint32_t bytes) {
                    index % 3 == 0 ? " causal=true" : "");
 }
 
+enum { CASES = 180, FAR_CASES = 12 };
+
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
+    if (index >= CASES) {
+        write_far(index - CASES, text, bytes);
+        return;
+    }
     if (index < 8) {
         (index < 4 ? write_hidden : write_apart)(index, text, bytes);
         return;
@@ -105,4 +127,4 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_attention = {"attention", 2e-5, 180, write_case, timed};
+const kernel_family kernel_attention = {"attention", 2e-5, CASES + FAR_CASES, write_case, timed};

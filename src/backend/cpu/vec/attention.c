@@ -11,6 +11,7 @@
  * finds stays in a slot that all workers see, and who finishes the last part of a block puts them
  * together in order. The parts depend on dims alone. */
 #include "backend/cpu/vec/attention_panel.h"
+#include "backend/cpu/vec/finite.h"
 
 #include <stdatomic.h>
 
@@ -53,7 +54,7 @@ VEC_OUTLINE void take_rows(block *self, int64_t index) {
 }
 
 /* The rows on keys [first, end), which begin and end with whole tiles. */
-static void do_block(block *self, int64_t first, int64_t end) {
+VEC_OUTLINE void do_tiles(block *self, int64_t first, int64_t end) {
     if (self->seen_first > first) first = self->seen_first / TILE_KEYS * TILE_KEYS;
     end = rlx_ref_least(self->seen_end, end);
     for (int64_t r = 0; r < whole_vectors(self->tiles->rows); r++) {
@@ -67,6 +68,17 @@ static void do_block(block *self, int64_t first, int64_t end) {
         for (int64_t r = 0; r < self->row_count && self->tiles->panel > 1; r += self->tiles->panel)
             do_panel(self, &now, r);
     }
+}
+
+/* Sums that are no numbers are done again: a score of minus infinity hides a value that is none,
+ * but multiplies it with 0 in panels. */
+static void do_block(block *self, int64_t first, int64_t end) {
+    int64_t count = self->row_count * self->tiles->padded_width;
+    self->skips_zeros = false;
+    do_tiles(self, first, end);
+    if (self->tiles->panel == 1 || vec_is_finite(self->sums, count)) return;
+    self->skips_zeros = true;
+    do_tiles(self, first, end);
 }
 
 /* k and v as they lie, for few rows: f32 or a 16-bit type, elements side by side. */

@@ -16,12 +16,13 @@ typedef struct block {
     int64_t panel;                /* rows of the panel at hand */
     int64_t seen_first, seen_end; /* keys that any row sees */
     int64_t batch, head;
-    float *queries; /* [panels][depth][panel] */
-    float *scores;  /* [TILE_KEYS][panel] */
-    float *sums;    /* [rows][padded_width] */
-    float *most;    /* [rows]: the largest score so far */
-    float *total;   /* [rows]: sum of the weights */
-    float *factor;  /* [panel]: of the sums so far, when a larger score comes */
+    bool skips_zeros; /* weights of 0 are not multiplied: slow, but values may be no numbers */
+    float *queries;   /* [panels][depth][panel] */
+    float *scores;    /* [TILE_KEYS][panel] */
+    float *sums;      /* [rows][padded_width] */
+    float *most;      /* [rows]: the largest score so far */
+    float *total;     /* [rows]: sum of the weights */
+    float *factor;    /* [panel]: of the sums so far, when a larger score comes */
     float *key_room, *value_room;
 } block;
 
@@ -296,12 +297,13 @@ static bool weigh(const block *self, int64_t first_row, int64_t seen, const int6
     return !vi_all(is_same);
 }
 
+/* What is nothing beside a larger score counts as a weight of 0 does: not at all. */
 VEC_OUTLINE void rescale(const block *self, int64_t first_row, int64_t row_count) {
     int64_t width = self->tiles->padded_width;
     for (int64_t r = 0; r < row_count; r++) {
         float *sums = self->sums + (first_row + r) * width, factor = self->factor[r];
         for (int64_t i = 0; factor != 1 && i < width; i += VF)
-            vf_store(sums + i, vf_load(sums + i) * factor);
+            vf_store(sums + i, factor == 0 ? vf_set(0) : vf_load(sums + i) * factor);
     }
 }
 

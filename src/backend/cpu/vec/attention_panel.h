@@ -276,6 +276,7 @@ static void do_panel(block *self, tile *now, int64_t r) {
     if (is_hiding || (!IS_WIDE && row_count < panel)) hide_keys(self, r, now->first, seen, counts);
     if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
         now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
+    if (self->skips_zeros) now->content = OTHERS;
     if (weigh(self, r, seen, counts) && (!IS_WIDE || now->content == OTHERS))
         rescale(self, r, row_count);
     if (now->content == OTHERS) {
