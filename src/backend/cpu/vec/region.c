@@ -2,8 +2,10 @@
 /* roi_align of f32, means. A lane is a bin: where the corners of its points lie and how much they
  * count is worked out once for all channels of an item; then corners are read plane by plane, two
  * neighbours of a row at once. The largest of corners is left to scalar C, and planes whose rows
- * have holes. */
+ * have holes. Scalar C adds a corner that counts nothing too, and 0 times infinity is none:
+ * channels with a result that is not finite are done again there. */
 #include "ref/region.h"
+#include "backend/cpu/vec/finite.h"
 #include "backend/cpu/vec/rows.h"
 
 enum { CHANNELS = 64 /* of an item */, POINTS = 8 /* of a bin at a time */, ROWS = 2 };
@@ -149,6 +151,17 @@ static bool fits(const rlx_kernel_args *args) {
            x->strides[2] <= INT32_MAX / 2 / x->dims[2];
 }
 
+/* Channels of an item, from `channel` on, whose results are not all finite. */
+static void redo_channels(const rlx_kernel_args *args, const float *y, int64_t index,
+                          int64_t channel, int64_t channels) {
+    const int64_t bins = args->out[0].dims[2] * args->out[0].dims[3],
+                  step = args->out[0].strides[1];
+    for (int64_t c = 0; c < channels; c++) {
+        int64_t item = index * args->out[0].dims[1] + channel + c;
+        if (!vec_is_finite(y + c * step, bins)) vec_scalar_run(args, item, item + 1);
+    }
+}
+
 static int64_t parts_of(const rlx_kernel_args *args) {
     return (args->out[0].dims[1] + CHANNELS - 1) / CHANNELS;
 }
@@ -169,6 +182,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         self.plane = (const float *)x->data + batch * x->strides[0] + channel * x->strides[1];
         for (int64_t bin = 0; bin < y->dims[2] * y->dims[3]; bin += VF)
             pool_bins(&self, bin, to);
+        redo_channels(args, to, index, channel, self.channels);
     }
 }
 
