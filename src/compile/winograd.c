@@ -2,11 +2,14 @@
 /* Winograd: dense 3 x 3 convolutions of stride 1 with channels in blocks are computed on tiles of 2
  * x 2 or 4 x 4 outputs, with 16 / 4 or 36 / 16 products per output instead of 9 (Winograd's minimal
  * filtering; backend/cpu/vec/conv_wino.c). Their weights become larger, 16 / 9 or 4 times; they are
- * turned by a product that is written here and done once, when they are prepared. Every conv is
- * decided from its own shape: by what it saves, and what it takes of memory. */
+ * turned by a product that is written here and done once, when they are prepared. Kernels with taps
+ * that are not finite, which points would lose, keep their taps. Every conv is decided from its own
+ * shape: by what it saves, and what it takes of memory. */
 #include "ir/winograd.h"
 #include "compile/rewrite.h"
 #include "ir/window.h"
+
+#include <math.h>
 
 enum { TAPS = 3, KERNEL = TAPS * TAPS };
 
@@ -105,6 +108,33 @@ static rlx_status add_matrix(rlx_rewrite *rewrite, int64_t edge, rlx_value_id *o
     return rlx_rewrite_matrix(rewrite, matrix, KERNEL, side * side, out_value);
 }
 
+/* The taps of all kernels, [kernels][KERNEL], in the first rows and columns of their points. */
+static rlx_status spread_taps(rlx_rewrite *rewrite, rlx_node_id root, int64_t edge,
+                              rlx_value_id *taps) {
+    const int64_t kernels = rlx_rewrite_type(rewrite, *taps)->shape.dims[0], side = edge + 2;
+    const int64_t square[] = {kernels, TAPS, TAPS}, row[] = {kernels, side * side};
+    const rlx_pad_attrs fill = {.pads = {6, {0, 0, 0, 0, side - TAPS, side - TAPS}}, .value = NAN};
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, *taps, square, 3, taps));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_PAD, &fill, taps, 1, taps));
+    return rlx_rewrite_reshaped(rewrite, root, *taps, row, 2, taps);
+}
+
+/* Points [kernels][points] where all of a kernel's are finite: 0 times all of them is 0. Else its
+ * taps. */
+static rlx_status keep_taps(rlx_rewrite *rewrite, rlx_node_id root, int64_t edge, rlx_value_id taps,
+                            rlx_value_id *points) {
+    static const float zeros[RLX_WINOGRAD_SIDE * RLX_WINOGRAD_SIDE];
+    const rlx_matmul_attrs product = {0};
+    rlx_value_id sum[2] = {*points}, either[3];
+    RLX_TRY(rlx_rewrite_matrix(rewrite, zeros, (edge + 2) * (edge + 2), 1, &sum[1]));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_MATMUL, &product, sum, 2, &sum[0]));
+    RLX_TRY(rlx_rewrite_matrix(rewrite, zeros, 1, 1, &sum[1]));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_EQUAL, NULL, sum, 2, &either[0]));
+    either[1] = *points, either[2] = taps;
+    RLX_TRY(spread_taps(rewrite, root, edge, &either[2]));
+    return rlx_rewrite_insert(rewrite, root, RLX_OP_WHERE, NULL, either, 3, points);
+}
+
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     conv_shape shape;
     rlx_value_id inputs[4], pair[2];
@@ -121,8 +151,9 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
         inputs[i] = rlx_rewrite_input(rewrite, root, i);
     RLX_TRY(rlx_rewrite_reshaped(rewrite, root, inputs[1], rows, 2, &pair[0]));
     RLX_TRY(add_matrix(rewrite, edge, &pair[1]));
-    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_MATMUL, &product, pair, 2, &pair[0]));
-    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, pair[0], points, 4, &inputs[1]));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_MATMUL, &product, pair, 2, &pair[1]));
+    RLX_TRY(keep_taps(rewrite, root, edge, pair[0], &pair[1]));
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, pair[1], points, 4, &inputs[1]));
     attrs.winograd = edge;
     return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, count, NULL);
 }

@@ -9,6 +9,7 @@
 #include "ref/kernel.h"
 #include "ref/tile.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -194,26 +195,31 @@ static int64_t weight_offset(const conv *cv, int64_t group, int64_t m, int64_t k
     return offset + (group * cv->group_out + m) * cv->w->strides[0] + c * cv->w->strides[1];
 }
 
-/* The tap that weights at points were made of. */
+/* One point of an input channel's kernel. */
+static double point_of(const conv *cv, int64_t m, int64_t c, int64_t row, int64_t column) {
+    const kernel_tap at = {{0, row, column}};
+    int64_t offset = cv->w->layout != RLX_LAYOUT_PLAIN
+                         ? packed_offset(cv, m, c, &at)
+                         : m * cv->w->strides[0] + c * cv->w->strides[1] +
+                               row * cv->w_strides[X - 1] + column * cv->w_strides[X];
+    float point;
+    rlx_ref_read_f32(cv->w, offset, 1, 1, &point);
+    return (double)point;
+}
+
+/* The tap that weights at points were made of; it is there itself where the last point is NaN. */
 static double weight_of_points(const conv *cv, int64_t group, int64_t row, int64_t k) {
     const int64_t m = group * cv->group_out + row, c = first_in_row(cv, group) + k / cv->taps;
     const kernel_tap tap = tap_of(cv, k % cv->taps);
+    const int64_t last = cv->winograd + 1;
     int64_t rows[2], columns[2];
     double sum = 0, row_factors[2], column_factors[2];
     int row_count = points_of(cv, tap.at[X - 1], rows, row_factors);
     int column_count = points_of(cv, tap.at[X], columns, column_factors);
+    if (isnan(point_of(cv, m, c, last, last))) return point_of(cv, m, c, tap.at[X - 1], tap.at[X]);
     for (int i = 0; i < row_count; i++) {
-        for (int j = 0; j < column_count; j++) {
-            const kernel_tap at = {{0, rows[i], columns[j]}};
-            int64_t offset = cv->w->layout != RLX_LAYOUT_PLAIN
-                                 ? packed_offset(cv, m, c, &at)
-                                 : m * cv->w->strides[0] + c * cv->w->strides[1] +
-                                       rows[i] * cv->w_strides[X - 1] +
-                                       columns[j] * cv->w_strides[X];
-            float point;
-            rlx_ref_read_f32(cv->w, offset, 1, 1, &point);
-            sum += row_factors[i] * column_factors[j] * (double)point;
-        }
+        for (int j = 0; j < column_count; j++)
+            sum += row_factors[i] * column_factors[j] * point_of(cv, m, c, rows[i], columns[j]);
     }
     return sum;
 }

@@ -114,6 +114,35 @@ static void results_are_those_of_taps(void **state) {
         assert_true(fabsf(taps[i] - points[i]) <= 1e-5f * (1 + fabsf(taps[i])));
 }
 
+/* In three outputs a tap of one kernel is divided by 0. */
+static void infinite_weights_are_those_of_taps(void **state) {
+    static const char text[] =
+        "rlx 1\ninput x : f32[1, 24, 19, 19]\n"
+        "param w : f32[24, 24, 3, 3] = seeded(1, 0.1)\n"
+        "const one : f32[1, 24, 1, 1] = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+        "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        "const tap : f32[3, 3] = [1, 1, 1, 1, 0, 1, 1, 1, 1]\n"
+        "const some : f32[24, 1, 1, 1] = [1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, "
+        "1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1]\n"
+        "o = max(one, tap)\nd = max(o, some)\nv = div(w, d)\n"
+        "y = conv(x, v) pads=[1, 1, 1, 1]\noutput y\n";
+    static float taps[OUTPUTS], points[OUTPUTS];
+    int infinite = 0;
+    (void)state;
+    assert_true(edge_of(text) > 0);
+    run(plan_of(text, "winograd"), taps);
+    run(plan_of(text, NULL), points);
+    for (int i = 0; i < OUTPUTS; i++) {
+        infinite += isinf(taps[i]);
+        if (isfinite(taps[i])) {
+            assert_true(fabsf(taps[i] - points[i]) <= 1e-5f * (1 + fabsf(taps[i])));
+        } else {
+            assert_true(isnan(taps[i]) ? isnan(points[i]) : taps[i] == points[i]);
+        }
+    }
+    assert_true(infinite > 0);
+}
+
 /* A graph that says so itself is checked like any other. */
 static void points_that_fit_no_tile_are_refused(void **state) {
     static const char *const attrs[] = {"winograd=3", "winograd=4", "winograd=2 strides=[2, 2]",
@@ -136,6 +165,7 @@ int main(void) {
         cmocka_unit_test(strides_dilations_and_groups_keep_their_taps),
         cmocka_unit_test(weights_that_others_read_keep_their_taps),
         cmocka_unit_test(results_are_those_of_taps),
+        cmocka_unit_test(infinite_weights_are_those_of_taps),
         cmocka_unit_test(points_that_fit_no_tile_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,9 @@ static int write_weights(const merged_case *c, char *text, size_t bytes) {
         bool is_own = i / columns / c->out % c->merged == i % columns / c->in;
         at += snprintf(text + at, bytes - (size_t)at, "%s%d", i == 0 ? "" : ", ", is_own);
     }
-    return at + snprintf(text + at, bytes - (size_t)at, "]\nv = mul(w, k)\n");
+    return at + snprintf(text + at, bytes - (size_t)at,
+                         "]\nconst n : f32[] = 0\n"
+                         "m = greater(k, n)\nv = where(m, w, n)\n");
 }
 
 /* p: the same at points, in the layout of the kernels. */
@@ -93,9 +95,11 @@ static int write_layout(const merged_case *c, int edge, char *text, size_t bytes
         at +=
             snprintf(text + at, bytes - (size_t)at, "%s%.9g", i == 0 ? "" : ", ", g[i / 3][i % 3]);
     return at + snprintf(text + at, bytes - (size_t)at,
-                         "]\no = matmul(g, v)\nu = matmul(o, g) transpose_b=true\n"
-                         "p = pack(u) layout=%s\n",
-                         c->block == 8 ? "taps16" : "taps32");
+                         "]\no = matmul(g, v)\nu = matmul(o, g) transpose_b=true\nt = mul(u, n)\n"
+                         "s = reduce_sum(t) axes=[2, 3] keep_dims=true\nq = equal(s, n)\n"
+                         "a = pad(v) pads=[0, 0, 0, 0, 0, 0, %d, %d] value=nan\n"
+                         "c = where(q, u, a)\np = pack(c) layout=%s\n",
+                         edge - 1, edge - 1, c->block == 8 ? "taps16" : "taps32");
 }
 
 /* A value like x or y: channels in blocks or in planes. */

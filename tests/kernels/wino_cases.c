@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 3 x 3 convolutions with weights at the points of Winograd's minimal filtering, tiles of 2 and 4
  * outputs, as the compiler writes them. Scalar C goes back to taps, so it agrees only if points and
- * kernels do. Some inputs have a column of infinities, which must not reach outputs that do not see
- * it, or numbers whose differences overflow. */
+ * kernels do. Weights whose points are not finite keep their taps. Some inputs have a column of
+ * infinities, which must not reach outputs that do not see it, or numbers whose differences
+ * overflow. */
 #include "ir/winograd.h"
 #include "kernels/families.h"
 
@@ -63,11 +64,14 @@ static void write(uint32_t index, char *text, uint32_t bytes) {
         text, bytes,
         "rlx 1\ninput x : f32[%d, %d, %d, %d, %d]\ninput w : f32[%d, %d, 3, 3]\n"
         "input b : f32[%d]\ninput r : f32[%d, %d, %d, %d, %d]\n%s%sz = mul(x, f)\nv = mul(w, d)\n"
-        "h = matmul(g, v)\nu = matmul(h, g) transpose_b=true\np = pack(u) layout=%s\n"
+        "h = matmul(g, v)\nu = matmul(h, g) transpose_b=true\nconst n : f32[] = 0\nt = mul(u, n)\n"
+        "s = reduce_sum(t) axes=[2, 3] keep_dims=true\nq = equal(s, n)\n"
+        "k = pad(v) pads=[0, 0, 0, 0, 0, 0, %d, %d] value=nan\no = where(q, u, k)\n"
+        "p = pack(o) layout=%s\n"
         "y = conv(z, p, %s, %s) pads=[%d, %d, %d, %d] channel_block=%d winograd=%d%s\noutput y\n",
         c.batch, (c.in + c.block - 1) / c.block, c.height, c.width, c.block, c.out, c.in, c.out,
         c.batch, (c.out + c.block - 1) / c.block, c.height + c.pads[0] + c.pads[2] - 2,
-        c.width + c.pads[1] + c.pads[3] - 2, c.block, matrix, factor,
+        c.width + c.pads[1] + c.pads[3] - 2, c.block, matrix, factor, c.edge - 1, c.edge - 1,
         c.block == 8 ? "taps16" : "taps32", index % 4 == 1 ? "_" : "b", index % 3 == 0 ? "_" : "r",
         c.pads[0], c.pads[1], c.pads[2], c.pads[3], c.block, c.edge, activations[index / 3 % 4]);
 }

@@ -233,7 +233,8 @@ static int64_t offset_in(const conv_image *image, const wino_lanes *lanes) {
            spot->row * image->row + spot->column * image->column + lanes->lane % BLOCK;
 }
 
-/* The taps of an input channel, from its weights at points. */
+/* The taps of an input channel, from its weights at points; where the last of these is NaN the taps
+ * are there themselves. */
 static void taps_of(const wino_work *work, const wino_lanes *lanes, int64_t c, vf *taps) {
     const int64_t step = work->view.in_channels * PANEL, side = work->edge + 2;
     const float *u = weights_of(work, lanes->panel, 0) + c * PANEL + lanes->lane;
@@ -251,9 +252,12 @@ static void taps_of(const wino_work *work, const wino_lanes *lanes, int64_t c, v
         taps[3 * i + 1] = second * (rows[4 * i + 1] - rows[4 * i + 2]);
         taps[3 * i + 2] = rows[4 * i + 3];
     }
+    const vf last = vf_load(u + (side * side - 1) * step);
+    for (int k = 0; k < TAPS; k++)
+        taps[k] = vf_select(last == last, taps[k], vf_load(u + (k / 3 * side + k % 3) * step));
 }
 
-/* One input channel, tap by tap; taps in the padding are left out. */
+/* One input channel, tap by tap. */
 static void add_channel(const wino_work *work, const wino_lanes *lanes, int64_t c, vf *y) {
     const conv_view *view = &work->view;
     const wino_spot *spot = lanes->spot;
@@ -265,8 +269,7 @@ static void add_channel(const wino_work *work, const wino_lanes *lanes, int64_t 
             for (int k = 0; k < TAPS; k++) {
                 int64_t row = spot->row + i - view->h.begin + k / 3;
                 int64_t column = spot->column + j - view->w.begin + k % 3;
-                if (row < 0 || row >= view->h.in || column < 0 || column >= view->w.in) continue;
-                vf one = vf_set(x[row * view->x.row + column * view->x.column]);
+                vf one = vf_set(conv_input_at(view, x, row, column));
                 y[i * work->edge + j] = vf_fma(one, taps[k], y[i * work->edge + j]);
             }
         }
