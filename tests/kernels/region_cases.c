@@ -23,7 +23,7 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
 
 static const char *const timed[] = {
     "rlx 1\ninput x : f32[1, 64, 50, 50]\ninput r : f32[50, 4]\nconst k : f32[] = 10\n"
-    "const o : f32[4] = [10, 10, 30, 30]\nconst z : i64[1] = [0]\nb = expand(z) dims=[50]\n"
+    "const o : f32[4] = [10, 10, 30, 30]\nconst z : i64[1] = [0]\nb = expand(z) shape=[50]\n"
     "m = mul(r, k)\nq = add(m, o)\n"
     "y = roi_align(x, q, b) height=7 width=7 samples=2 scale=1 half_pixel=true\noutput y\n",
     NULL,
