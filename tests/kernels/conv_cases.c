@@ -183,15 +183,18 @@ const kernel_family kernel_depthwise = {"depthwise", 1e-4,
                                         DEPTHWISE_CASES + STRAY_CASES + JOINED_CASES,
                                         write_depthwise, timed_depthwise};
 
-/* conv_quantised: dense, grouped, first layers and depthwise in turns; weights of 9 bits, every
- * kind of output, with and without scale, bias, zero point and residual. */
+/* conv_quantised: dense, grouped, first layers and depthwise in turns; weights of 9 bits, of 7 and
+ * 6 that mostly are the largest, and some that have a few larger ones; every kind of output, with
+ * and without scale, bias, zero point and residual. */
 static void write_int8(uint32_t index, char *text, uint32_t bytes) {
     static const char *const to[] = {"u8", "i8", "f32", "i32"};
     static const char *const layouts[2][3] = {{"panels8x16x2", "taps16x2", "depthwise8"},
                                               {"panels16x32x2", "taps32x2", "depthwise16"}};
     conv_case c = index % 3 == 2 ? pick_depthwise(index) : pick_case(index);
     const char *x_dtype = index % 4 < 2 ? "u8" : "i8";
+    static const int weights[] = {155, 64, 32, 68, 80};
     int kind = (int)kernel_pick(index, 20, 0, 3), b = (int)c.block;
+    int most_weight = weights[kernel_pick(index, 23, 0, 4)];
     bool is_first = c.groups == 1 && c.in<c.block, is_depthwise = c.groups> 1 && c.in == 1;
     bool has_residual = kind != 3 && kernel_pick(index, 21, 0, 1) == 1;
     int out_blocks = (int)((c.out * c.groups + b - 1) / b),
@@ -217,13 +220,15 @@ static void write_int8(uint32_t index, char *text, uint32_t bytes) {
         text, bytes,
         "rlx 1\ninput x : %s\ninput w8 : u8[%d, %d, %d, %d]\ninput s : f32[%d]\ninput b : f32[%d]\n"
         "input z : %s[]\ninput r : %s[%d, %d, %d, %d, %d]\nconst k : i16[] = -100\n"
-        "const h : f32[] = 0.001\nt = mul(s, h)\n"
-        "w16 = cast(w8) to=i16\nw = add(w16, k)\np = pack(w) layout=%s\n"
+        "const m : i16[] = %d\nconst u : i16[] = %d\nconst l : i16[] = %d\n"
+        "const h : f32[] = 0.001\nt = mul(s, h)\nw16 = cast(w8) to=i16\nw9 = add(w16, k)\n"
+        "wm = mul(w9, m)\nwu = min(wm, u)\nw = max(wu, l)\np = pack(w) layout=%s\n"
         "y = conv_quantised(x, p, %s, %s, %s, %s) %s channel_block=%d to=%s %s\noutput y\n",
         x, (int)(c.out * c.groups), (int)c.in, (int)c.kh, (int)c.kw, (int)(c.out * c.groups),
         (int)(c.out * c.groups), x_dtype, index % 5 < 2 ? "u8" : "i8", (int)c.batch, out_blocks,
         (int)window(c.height, c.kh, c.sh, c.dh, c.pads[0] + c.pads[2]),
-        (int)window(c.width, c.kw, c.sw, c.dw, c.pads[1] + c.pads[3]), b,
+        (int)window(c.width, c.kw, c.sw, c.dw, c.pads[1] + c.pads[3]), b, most_weight < 80 ? 4 : 1,
+        most_weight, -most_weight,
         layouts[b == 16][is_depthwise ? 2
                          : is_first   ? 1
                                       : 0],

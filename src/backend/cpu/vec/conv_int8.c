@@ -4,30 +4,28 @@
  *
  * An item is a rectangle of output positions and some panels of output channels. The inputs under
  * it are copied to the workspace as 16-bit integers less their zero point, so that padding is 0 and
- * nothing is to be put right afterwards. A pair of 16-bit products cannot overflow 32 bits; the
- * 8-bit multiply-add of AVX2 would saturate. The depth is done in parts whose weights stay in the
+ * nothing is to be put right afterwards. A pair of 16-bit products cannot overflow 32 bits. The
+ * depth is done in parts whose weights stay in the
  * first cache; sums wait in the workspace and become bytes when they are complete.
  *
- * VNNI multiplies four bytes at once: inputs stay bytes there, with the zero point as padding, and
- * the weights of a part are made bytes on the way, where all of them fit; what the zero point adds
- * is taken out before the first product. */
-#include "backend/cpu/vec/conv_int8.h"
+ * VNNI multiplies four bytes at once, and so does AVX2 where weights are so small that 16 bits hold
+ * the sums: inputs stay bytes there, with the zero point as padding, and the weights of a part are
+ * made bytes on the way, where all of them fit; what the zero point adds is taken out before the
+ * first product. */
+#include "backend/cpu/vec/conv_int8_tile.h"
 #include "base/cpu.h"
 
 enum {
     PART_BYTES = 16 * 1024, /* of the weights of a panel in one part of the depth */
-    POSITIONS = 120,        /* of an item, about */
-/* The level `wide` has the instruction in plain C, for the tests. */
+    /* Of an item, about: weights that are made bytes are to be used often. */
+    POSITIONS = HAS_FOURS ? 180 : 120,
+/* The level `wide` has VNNI in plain C, for the tests. */
 #if defined(__AVX512F__)
     NEEDS = RLX_CPU_VNNI
 #else
     NEEDS = 0
 #endif
 };
-
-typedef struct int8_depth int8_depth;
-typedef struct int8_tile int8_tile;
-typedef void (*tile_fn)(const int8_depth *depth, const int8_tile *tile);
 
 /* What a step does, from dims alone. */
 typedef struct int8_work {
@@ -138,11 +136,6 @@ static void stage(const int8_work *work, const int8_way *way, const conv_place *
     }
 }
 
-/* A part of the depth: blocks, rows of taps, taps, and in each a run of words side by side. */
-struct int8_depth {
-    int64_t blocks, block_stride, rows, row_stride, taps, tap_stride, run; /* in words */
-};
-
 static int8_depth depth_of(const int8_work *work, int64_t words) {
     const conv_view *view = &work->conv.view;
     int64_t row = work->cut.stage_columns * words;
@@ -155,156 +148,15 @@ static int8_depth depth_of(const int8_work *work, int64_t words) {
                         .run = is_run ? view->w.kernel * words : words};
 }
 
-/* Sums are variables, as in conv_tile.h. Pixel p has the sums a, b, c and d. */
-struct int8_tile {
-    const int32_t *x[PIXELS]; /* first word of each position */
-    const int32_t *w, *start; /* [PANEL]: what is added once */
-    int32_t *sums;            /* [positions][PANEL] */
-    bool is_first;            /* nothing is in them */
-};
-
-/* *sum += the products of every word. VNNI is spelled out for the reason that vf_add_product has;
- * the level `wide` has it in plain C, for the tests. */
-VEC_INLINE void add_products(vi *sum, vi a, vi b, bool is_bytes) {
-#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
-    if (is_bytes) {
-        __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
-        return;
-    }
-#endif
-    if (!is_bytes) *sum += vi_pair_products(a, b);
-    for (int i = 0; is_bytes && i < 4; i++)
-        *sum += (vi)((vu)a >> (8 * i) & 0xff) * ((b << (24 - 8 * i)) >> 24);
-}
-
-/* clang-format off */
-#define STEP_PIXEL(p)                                       \
-    if (P > p) {                                            \
-        vi one = vi_set(x##p[i]);                           \
-        add_products(&a##p, one, wide0, is_bytes);           \
-        add_products(&b##p, one, wide1, is_bytes);           \
-        if (PANEL_VECTORS > 2) add_products(&c##p, one, wide2, is_bytes); \
-        if (PANEL_VECTORS > 2) add_products(&d##p, one, wide3, is_bytes); \
-    }
-#define LOAD_PIXEL(p)                                       \
-    if (P > p && !tile->is_first) {                         \
-        const int32_t *from = tile->sums + p * PANEL;       \
-        a##p += vi_load(from);                              \
-        b##p += vi_load(from + VF);                         \
-        if (PANEL_VECTORS > 2) c##p += vi_load(from + 2 * VF); \
-        if (PANEL_VECTORS > 2) d##p += vi_load(from + 3 * VF); \
-    }
-#define STORE_PIXEL(p)                                      \
-    if (P > p) {                                            \
-        int32_t *to = tile->sums + p * PANEL;               \
-        vi_store(to, a##p);                                 \
-        vi_store(to + VF, b##p);                            \
-        if (PANEL_VECTORS > 2) vi_store(to + 2 * VF, c##p); \
-        if (PANEL_VECTORS > 2) vi_store(to + 3 * VF, d##p); \
-    }
-/* clang-format on */
-#define DECLARE_PIXEL(p)                                               \
-    vi a##p = vi_load(tile->start), b##p = vi_load(tile->start + VF);  \
-    vi c##p = vi_load(tile->start + (PANEL_VECTORS > 2 ? 2 * VF : 0)); \
-    vi d##p = vi_load(tile->start + (PANEL_VECTORS > 2 ? 3 * VF : 0)); \
-    const int32_t *x##p = tile->x[P > p ? p : 0];
-#define MOVE_PIXEL(p) \
-    if (P > p) x##p += step;
-
-VEC_INLINE void run_tile(const int8_depth *depth, const int8_tile *tile, const int P,
-                         const bool is_bytes) {
-    const int32_t *w = tile->w;
-    int64_t runs = depth->blocks * depth->rows * depth->taps, tap = 0, row = 0;
-    int64_t row_step = depth->row_stride - depth->taps * depth->tap_stride;
-    int64_t block_step = depth->block_stride - depth->rows * depth->row_stride;
-    EACH_PIXEL(DECLARE_PIXEL)
-    EACH_PIXEL(LOAD_PIXEL)
-    for (; runs > 0; runs--) {
-        int64_t step = depth->tap_stride;
-        for (int64_t i = 0; i < depth->run; i++, w += PANEL) {
-            vi wide0 = vi_load(w), wide1 = vi_load(w + VF), wide2 = wide0, wide3 = wide0;
-            if (PANEL_VECTORS > 2) wide2 = vi_load(w + 2 * VF), wide3 = vi_load(w + 3 * VF);
-            EACH_PIXEL(STEP_PIXEL)
-            (void)wide2, (void)wide3;
-        }
-        if (++tap == depth->taps) {
-            tap = 0, step += row_step;
-            if (++row == depth->rows) row = 0, step += block_step;
-        }
-        EACH_PIXEL(MOVE_PIXEL)
-    }
-    EACH_PIXEL(STORE_PIXEL)
-}
-
-/* clang-format off */
-#define EACH_COUNT(M) M(1) M(2) M(3) M(4) M(5) M(6)
-#define DEFINE(count)                                                          \
-    static void tile_##count(const int8_depth *depth, const int8_tile *tile) { \
-        run_tile(depth, tile, count, false);                                   \
-    }
-EACH_COUNT(DEFINE)
-#define NAME(count) tile_##count,
-static const tile_fn tiles[] = {EACH_COUNT(NAME)};
-/* Higher where there are registers for more, and half as many multiply-adds for a load. */
-#if RLX_VEC_BYTES == 64
-#define EACH_VNNI_COUNT(M) EACH_COUNT(M) M(7) M(8) M(9) M(10) M(11) M(12)
-#define DEFINE_VNNI(count)                                                     \
-    static void vnni_##count(const int8_depth *depth, const int8_tile *tile) { \
-        run_tile(depth, tile, count, true);                                    \
-    }
-EACH_VNNI_COUNT(DEFINE_VNNI)
-#define NAME_VNNI(count) vnni_##count,
-static const tile_fn vnni_tiles[] = {EACH_VNNI_COUNT(NAME_VNNI)};
-#endif
-/* clang-format on */
-
-#if RLX_VEC_BYTES == 64
-/* Four shorts of every lane as bytes, those of a first. */
-VEC_INLINE vi bytes_of(vi a, vi b) {
-#if defined(__AVX512F__)
-    const __m512i order =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
-    return (vi)_mm512_shuffle_epi8(_mm512_packs_epi16((__m512i)a, (__m512i)b), order);
-#else
-    return (a & 0xff) | (a >> 8 & 0xff00) | (b & 0xff) << 16 | (vi)((vu)b >> 16 << 24);
-#endif
-}
-
-/* Weights of `taps` taps, [pairs][PANEL] of two shorts, as [(pairs + 1) / 2][PANEL] of four bytes;
- * `start` is what takes the zero point out of their sums. False: some do not fit a byte. */
-static bool narrow(const int16_t *from, int64_t taps, int64_t pairs, int32_t zero, int32_t *to,
-                   int32_t *start) {
-    vi sums[PANEL_VECTORS] = {{0}}, wild = {0}, ones = vi_set(0x01010101);
-    const int32_t *w = (const int32_t *)(const void *)from;
-    for (int64_t tap = 0; tap < taps; tap++) {
-        for (int64_t j = 0; j < pairs; j += 2, w += 2 * PANEL, to += PANEL) {
-            const bool is_two = j + 1 < pairs;
-            for (int v = 0; v < PANEL_VECTORS; v++) {
-                vi a = vi_load(w + v * VF), b = {0};
-                if (is_two) b = vi_load(w + PANEL + v * VF);
-                /* The upper nine bits of what fits are equal. */
-                wild |= (a ^ a << 1) | (b ^ b << 1);
-                vi bytes = bytes_of(a, b);
-                add_products(&sums[v], ones, bytes, true);
-                vi_store(to + v * VF, bytes);
-            }
-            if (!is_two) w -= PANEL;
-        }
-    }
-    for (int v = 0; v < PANEL_VECTORS; v++)
-        vi_store(start + v * VF, sums[v] * -zero);
-    return vi_all((wild & (int32_t)0xff00ff00) == 0);
-}
-#endif
-
 /* One panel, one part of the depth, all positions. */
 static void run_part(const int8_work *work, const int8_way *way, const conv_place *at,
                      const int8_depth *depth, const int32_t *x, int8_tile *tile, int32_t *sums) {
     const conv_view *view = &work->conv.view;
     int64_t positions = at->rows * at->columns;
     int64_t count = conv_divide_up(positions, way->tile_positions), row = 0, column = 0;
+    const int64_t least = positions / count, more = positions % count;
     for (int64_t t = 0, p = 0; t < count; t++) {
-        int64_t size = conv_divide_up(positions - p, count - t);
+        int64_t size = least + (t < more);
         for (int64_t i = 0; i < size; i++) {
             tile->x[i] =
                 x + (row * view->h.stride * work->cut.stage_columns + column * view->w.stride) *
@@ -348,9 +200,11 @@ static int64_t staged_positions(const int8_work *work) {
 }
 
 static int8_way pairs_way(const int8_work *work, int32_t *x) {
-    return (int8_way){false, work->width / 2, tiles, sizeof tiles / sizeof *tiles, x};
+    return (int8_way){false, work->width / 2, pairs_tiles, sizeof pairs_tiles / sizeof *pairs_tiles,
+                      x};
 }
 
+#if !HAS_FOURS
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     int8_work work = work_of(args);
     int32_t *sums = args->workspace, none[PANEL] = {0};
@@ -374,6 +228,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         }
     }
 }
+#endif
 
 static int64_t items(const rlx_kernel_args *args) {
     int8_work work = work_of(args);
@@ -405,7 +260,7 @@ static bool takes(const rlx_target_query *query) {
     return groups == 1 || (w->dims[1] % BLOCK == 0 && w->dims[0] / groups % PANEL == 0);
 }
 
-#if RLX_VEC_BYTES == 64
+#if HAS_VNNI || HAS_FOURS
 static int64_t fours(const int8_work *work) {
     return conv_divide_up(work->width, 4);
 }
@@ -414,52 +269,76 @@ static int64_t narrow_room(const int8_work *work) {
     return work->most_blocks * work->taps * fours(work) * PANEL;
 }
 
-/* The parts of one panel; shorts are staged where weights do not fit bytes. */
-static void run_panel_vnni(const int8_work *work, const conv_place *at, const int8_way *way,
-                           const int8_way *other, bool *has_other, const int16_t *w, int32_t *bytes,
-                           int32_t *sums) {
-    int8_depth depths[2] = {depth_of(work, way->words), depth_of(work, other->words)};
+/* The inputs of a place as bytes and as shorts; each is staged when the first part wants it. */
+typedef struct int8_ways {
+    int8_way way[2]; /* shorts, bytes */
+    bool is_staged[2];
+    int32_t *weights; /* of a part, as bytes */
+    int64_t luck;     /* with weights that were tried: a few that stay shorts, and no more are */
+} int8_ways;
+
+static int8_ways ways_of(const int8_work *work, int32_t *workspace) {
+    int32_t *x = workspace + narrow_room(work);
+    int8_way bytes = {true, fours(work), fours_tiles, BYTES_POSITIONS, x};
+    int8_way pairs = pairs_way(work, x + staged_positions(work) * bytes.words);
+    return (int8_ways){{pairs, bytes}, {false, false}, workspace, 2};
+}
+
+/* The weights of a part as bytes, where there is a way for them. */
+static int8_kind try_bytes(const int8_work *work, const conv_place *at, int8_ways *ways,
+                           const int16_t *w, int64_t blocks, int64_t run, int32_t *start) {
+    if (at->rows * at->columns < LEAST_POSITIONS || ways->luck < 1) return INT8_PAIRS;
+    int8_kind kind =
+        narrow(w, blocks * work->taps, work->width / 2, run, work->conv.zero, ways->weights, start);
+    ways->luck += kind != INT8_PAIRS ? 1 : -2;
+    if (HAS_VNNI || ways->luck > 16) ways->luck = 16;
+    return kind;
+}
+
+/* The parts of one panel; those whose weights fit by bytes. */
+static void run_panel_bytes(const int8_work *work, const conv_place *at, int8_ways *ways,
+                            const int16_t *w, int32_t *sums) {
+    int8_depth depths[2] = {depth_of(work, ways->way[0].words), depth_of(work, ways->way[1].words)};
     int64_t block_weights = work->taps * work->width * PANEL;
-    int32_t start[PANEL];
     for (int64_t b = 0; b < work->blocks;
          b += work->part_blocks, w += block_weights * work->part_blocks) {
+        int32_t start[PANEL];
         int64_t blocks = conv_least(work->part_blocks, work->blocks - b);
-        bool fits = narrow(w, blocks * work->taps, work->width / 2, work->conv.zero, bytes, start);
-        int8_depth depth = depths[!fits];
-        int8_tile tile = {.w = bytes, .start = start, .is_first = b == 0};
-        depth.blocks = blocks;
-        if (!fits) {
-            if (!*has_other) stage(work, other, at);
-            *has_other = true;
+        int8_kind kind = try_bytes(work, at, ways, w, blocks, depths[1].run, start);
+        const int is_bytes = kind != INT8_PAIRS;
+        int8_way *way = &ways->way[is_bytes];
+        int8_tile tile = {.w = ways->weights, .start = start, .is_first = b == 0};
+        if (!ways->is_staged[is_bytes]) stage(work, way, at);
+        ways->is_staged[is_bytes] = true;
+        if (is_bytes) way->tiles = bytes_tiles(kind);
+        if (!is_bytes) {
             memset(start, 0, sizeof start);
             tile.w = (const int32_t *)(const void *)w;
         }
-        run_part(work, fits ? way : other, at, &depth,
-                 (fits ? way : other)->x + b * depth.block_stride, &tile, sums);
+        depths[is_bytes].blocks = blocks;
+        run_part(work, way, at, &depths[is_bytes], way->x + b * depths[is_bytes].block_stride,
+                 &tile, sums);
     }
 }
 
-static void run_vnni(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+static void run_bytes(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     int8_work work = work_of(args);
-    int32_t *sums = args->workspace, *bytes = sums + sums_room(&work);
-    int32_t *x = bytes + narrow_room(&work);
-    int8_way way = {true, fours(&work), vnni_tiles, sizeof vnni_tiles / sizeof *vnni_tiles, x};
-    int8_way other = pairs_way(&work, x + staged_positions(&work) * way.words);
+    int32_t *sums = args->workspace;
+    int8_ways ways = ways_of(&work, sums + sums_room(&work));
     int64_t panel_weights = work.blocks * work.taps * work.width * PANEL;
     for (int64_t item = begin; item < end;) {
         conv_place at = conv_next_place(&work.conv.view, &work.cut, &item, end);
-        bool has_other = false;
-        stage(&work, &way, &at);
+        ways.is_staged[0] = ways.is_staged[1] = false;
         for (int64_t panel = at.panel; panel < at.panel_end; panel++) {
-            run_panel_vnni(&work, &at, &way, &other, &has_other,
-                           work.weights + (at.group * work.cut.panels + panel) * panel_weights,
-                           bytes, sums);
+            run_panel_bytes(&work, &at, &ways,
+                            work.weights + (at.group * work.cut.panels + panel) * panel_weights,
+                            sums);
             finish_panel(&work, &at, panel, sums);
         }
     }
 }
 
-static uint64_t workspace_vnni(const rlx_kernel_args *args) {
+static uint64_t workspace_both(const rlx_kernel_args *args) {
     int8_work work = work_of(args);
     return workspace_bytes(args) +
            (uint64_t)(narrow_room(&work) + staged_positions(&work) * fours(&work)) *
@@ -468,15 +347,22 @@ static uint64_t workspace_vnni(const rlx_kernel_args *args) {
 #endif
 
 const rlx_cpu_override VEC_SYMBOL(conv_int8)[] = {
-#if RLX_VEC_BYTES == 64
+#if HAS_FOURS
+    {RLX_OP_CONV_QUANTISED,
+     0,
+     takes,
+     {VEC_NAME("conv_int8"), run_bytes, items, item_cost, workspace_both}},
+#else
+#if HAS_VNNI
     {RLX_OP_CONV_QUANTISED,
      NEEDS,
      takes,
-     {VEC_NAME("conv_int8_vnni"), run_vnni, items, item_cost, workspace_vnni}},
+     {VEC_NAME("conv_int8_vnni"), run_bytes, items, item_cost, workspace_both}},
 #endif
     {RLX_OP_CONV_QUANTISED,
      0,
      takes,
      {VEC_NAME("conv_int8"), run, items, item_cost, workspace_bytes}},
+#endif
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };

@@ -83,8 +83,54 @@ static inline void int8_factors(const int8_conv *conv, int64_t first, int64_t co
     }
 }
 
-VEC_INLINE vf int8_bounded(vf x, double least, double most) {
-    return vf_min(vf_max(x, vf_set((float)least)), vf_set((float)most));
+/* What a store does, in registers: bytes may alias everything that the attributes are. */
+typedef struct int8_store {
+    bool is_float, has_residual;
+    vf scale, bias, least, most, inner, outer, y_scale, y_least, y_most;
+    vi zero, residual_flip, residual_zero;
+} int8_store;
+
+VEC_INLINE int8_store int8_store_of(const int8_conv *conv, const float *scale, const float *bias) {
+    const rlx_conv_quantised_attrs *attrs = conv->attrs;
+    const int32_t residual_zero = (int32_t)attrs->residual_zero + conv->residual_flip;
+    return (int8_store){.is_float = attrs->to == RLX_DTYPE_F32,
+                        .has_residual = conv->view.residual.data != NULL,
+                        .scale = vf_load(scale),
+                        .bias = vf_load(bias),
+                        .least = vf_set((float)attrs->least),
+                        .most = vf_set((float)attrs->most),
+                        .inner = vf_set((float)attrs->inner_scale),
+                        .outer = vf_set((float)attrs->residual_scale),
+                        .y_scale = vf_set((float)attrs->y_scale),
+                        .y_least = vf_set((float)attrs->y_least),
+                        .y_most = vf_set((float)attrs->y_most),
+                        .zero = vi_set((int32_t)attrs->y_zero),
+                        .residual_flip = vi_set(conv->residual_flip),
+                        .residual_zero = vi_set(residual_zero)};
+}
+
+VEC_INLINE vf int8_value(const int8_store *by, vi sums, const uint8_t *residual, bool is_float,
+                         bool has_residual) {
+    vf v = vf_fma(vf_of(sums), by->scale, by->bias);
+    if (!is_float || has_residual) v = vf_round(v);
+    v = vf_min(vf_max(v, by->least), by->most);
+    if (!has_residual) return v;
+    vi other = (vi_of_bytes(residual) ^ by->residual_flip) - by->residual_zero;
+    v = v * by->inner + vf_of(other) * by->outer;
+    if (!is_float) v = vf_round(v / by->y_scale);
+    return vf_min(vf_max(v, by->y_least), by->y_most);
+}
+
+/* Bytes of `count` positions. */
+VEC_INLINE void int8_store_bytes(const int8_store *by, const int32_t *sums, int64_t step,
+                                 int64_t count, const uint8_t *residual, int64_t residual_step,
+                                 uint8_t *to, int64_t to_step, bool has_residual) {
+    const int8_store local = *by;
+    const vi low = vi_set(0xff);
+    for (int64_t i = 0; i < count; i++, sums += step, residual += residual_step, to += to_step) {
+        vf v = int8_value(&local, vi_load(sums), residual, false, has_residual);
+        vi_store_bytes(to, (vi_of(v) + local.zero) & low);
+    }
 }
 
 /* `count` positions of one row from sums `step` apart: lanes [0, VF) of a block, y and residual in
@@ -92,36 +138,26 @@ VEC_INLINE vf int8_bounded(vf x, double least, double most) {
 static inline void int8_finish(const int8_conv *conv, const int32_t *sums, int64_t step,
                                int64_t count, const float *scale, const float *bias,
                                int64_t residual_at, int64_t y_at) {
-    const rlx_conv_quantised_attrs *attrs = conv->attrs;
     const conv_view *view = &conv->view;
+    const int8_store by = int8_store_of(conv, scale, bias);
     const uint8_t *residual = (const uint8_t *)view->residual.data;
+    const int64_t y_step = view->y.column;
+    const int64_t residual_step = by.has_residual ? view->residual.column : 0;
     uint8_t *bytes = (uint8_t *)view->y.data + y_at;
-    const vf factor = vf_load(scale), addend = vf_load(bias);
-    const bool is_float = attrs->to == RLX_DTYPE_F32, is_rounded = !is_float || residual != NULL;
-    const vi zero = vi_set((int32_t)attrs->y_zero), low = vi_set(0xff);
-    const int32_t residual_zero = (int32_t)attrs->residual_zero + conv->residual_flip;
-    for (int64_t i = 0; i < count; i++, sums += step) {
-        vf v = vf_fma(vf_of(vi_load(sums)), factor, addend);
-        int64_t at = i * view->y.column;
-        if (attrs->to == RLX_DTYPE_I32) {
-            vi_store((int32_t *)(void *)view->y.data + y_at + at, vi_load(sums));
-            continue;
-        }
-        if (is_rounded) v = vf_round(v);
-        v = int8_bounded(v, attrs->least, attrs->most);
-        if (residual != NULL) {
-            const uint8_t *from = residual + residual_at + i * view->residual.column;
-            vi other = (vi_of_bytes(from) ^ vi_set(conv->residual_flip)) - residual_zero;
-            v = v * vf_set((float)attrs->inner_scale) +
-                vf_of(other) * vf_set((float)attrs->residual_scale);
-            if (!is_float) v = vf_round(v / vf_set((float)attrs->y_scale));
-            v = int8_bounded(v, attrs->y_least, attrs->y_most);
-        }
-        if (is_float) {
-            vf_store(view->y.data + y_at + at, v);
-        } else {
-            vi_store_bytes(bytes + at, (vi_of(v) + zero) & low);
-        }
+    if (by.has_residual) residual += residual_at;
+    if (conv->attrs->to == RLX_DTYPE_I32) {
+        int32_t *to = (int32_t *)(void *)view->y.data + y_at;
+        for (int64_t i = 0; i < count; i++)
+            vi_store(to + i * y_step, vi_load(sums + i * step));
+    } else if (by.is_float) {
+        for (int64_t i = 0; i < count; i++)
+            vf_store(view->y.data + y_at + i * y_step,
+                     int8_value(&by, vi_load(sums + i * step), residual + i * residual_step, true,
+                                by.has_residual));
+    } else if (by.has_residual) {
+        int8_store_bytes(&by, sums, step, count, residual, residual_step, bytes, y_step, true);
+    } else {
+        int8_store_bytes(&by, sums, step, count, bytes, 0, bytes, y_step, false);
     }
 }
 
