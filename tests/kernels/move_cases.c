@@ -65,8 +65,32 @@ static void write_pixels(uint32_t index, const char *dtype, char *text, uint32_t
         dtype, a, b, 2 * c, a, b, 2 * c, times, a, b, c * times);
 }
 
+/* Runs of 16, 32 and 64 bytes, as blocks of channels are: woven, repeated and cut out. */
+static void write_vectors(uint32_t index, char *text, uint32_t bytes) {
+    static const int sizes[] = {4, 2, 8, 1, 4};
+    int a = (int)kernel_pick(index, 0, 1, 3), b = (int)kernel_pick(index, 1, 1, 3);
+    int c = (int)kernel_pick(index, 2, 1, 3), d = (int)kernel_pick(index, 3, 1, 4);
+    int e = (int)kernel_pick(index, 4, 1, 9), f = (int)kernel_pick(index, 5, 1, 40);
+    int run = (16 << index % 3) / sizes[index % 5];
+    (void)snprintf(
+        text, bytes,
+        "rlx 1\ninput x : %s[%d, %d, %d, %d, %d, %d, %d]\n"
+        "t = transpose(x) perm=[0, 3, 4, 1, 5, 2, 6]\ny = reshape(t) shape=[%d, -1, %d]\n"
+        "u = reshape(y) shape=[%d, 1, %d, 1, %d]\nr = expand(u) shape=[%d, 2, %d, 3, %d]\n"
+        "z = copy(r)\ns = slice(x) axes=[5] starts=[1] ends=[99]\nv = copy(s)\n"
+        "output y\noutput z\noutput v\n",
+        dtypes[index % 5], a, b, c, d, e, f, run, a * d, run, a * d, b * c * e * f, run, a * d,
+        b * c * e * f, run);
+}
+
+enum { MOVE_CASES = 120, VECTOR_CASES = 30 };
+
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
     const char *dtype = dtypes[index % 5];
+    if (index >= MOVE_CASES) {
+        write_vectors(index - MOVE_CASES, text, bytes);
+        return;
+    }
     if (index % 8 == 7) {
         write_pixels(index, dtypes[index / 8 % 5], text, bytes);
         return;
@@ -88,4 +112,4 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_move = {"move", 0, 120, write_case, timed};
+const kernel_family kernel_move = {"move", 0, MOVE_CASES + VECTOR_CASES, write_case, timed};

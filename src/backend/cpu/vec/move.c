@@ -85,11 +85,33 @@ static void cut_by(move *m, int64_t bytes) {
     m->per_item = bytes >= PIECE ? 1 : PIECE / (bytes > 0 ? bytes : 1);
 }
 
+/* Runs of a vector, as blocks of channels are, are units of that size, along the longer of the last
+ * dims. */
+static void choose_vectors(move *m) {
+    uint32_t last = m->rank - 1;
+    if (last > 0 && m->dims[last] < m->dims[last - 1]) {
+        const int64_t dim = m->dims[last - 1], into = m->into[last - 1],
+                      out_of = m->out_of[last - 1];
+        drop(m, last - 1);
+        m->dims[last] = dim, m->into[last] = into, m->out_of[last] = out_of;
+        m->rank++;
+    }
+    m->kind = MOVE_UNITS;
+    m->unit = m->run;
+    m->run = m->dims[last] * m->unit;
+    m->rank--;
+    cut_by(m, m->run);
+}
+
 static void choose_runs(move *m) {
     m->kind = MOVE_RUNS;
     m->run = m->unit;
     if (m->rank > 0 && m->into[m->rank - 1] == m->unit && m->out_of[m->rank - 1] == m->unit)
         m->run = m->unit * m->dims[--m->rank];
+    if (m->rank > 0 && !m->streams && (m->run == 16 || m->run == 32 || m->run == 64)) {
+        choose_vectors(m);
+        return;
+    }
     cut_by(m, m->run);
     if (m->run < 2 * PIECE) return;
     m->per_item = 0;
@@ -290,8 +312,17 @@ static void move_units(const move *m, const place *here) {
     case 4:
         COPY_UNITS(4);
         break;
-    default:
+    case 8:
         COPY_UNITS(8);
+        break;
+    case 16:
+        COPY_UNITS(16);
+        break;
+    case 32:
+        COPY_UNITS(32);
+        break;
+    default:
+        COPY_UNITS(64);
         break;
     }
 }
