@@ -288,109 +288,6 @@ static rlx_status visit_elementwise(rlx_blocker *self, rlx_node_id id) {
     return rlx_blocker_put_like(self, id, self->graph->nodes.items[id].attrs, inputs, count);
 }
 
-/* moves along spatial axes */
-
-/* Whole blocks that a conv wants at the end; a value that leaves them is better moved plain. */
-static bool is_moved_in_blocks(const rlx_blocker *self, rlx_value_id x, rlx_value_id y) {
-    return rlx_blocker_twin(self, x) != RLX_NONE && self->is_wanted[y] &&
-           rlx_blocker_is_image(self, y) && rlx_blocker_has_whole(self, x) &&
-           rlx_blocker_has_whole(self, y);
-}
-
-/* A slice of channels is one of blocks where it begins and ends with one. */
-static rlx_status visit_slice(rlx_blocker *self, rlx_node_id id) {
-    const rlx_node *node = &self->graph->nodes.items[id];
-    rlx_slice_attrs attrs = *(const rlx_slice_attrs *)node->attrs;
-    rlx_value_id x = rlx_blocker_twin(self, node->inputs[0]);
-    if (!is_moved_in_blocks(self, node->inputs[0], node->outputs[0])) return RLX_OK;
-    const rlx_shape *shape = &rlx_blocker_type(self, node->inputs[0])->shape;
-    for (uint32_t i = 0; i < attrs.starts.count; i++) {
-        int64_t axis = attrs.axes.count == 0 ? i : attrs.axes.items[i];
-        if (axis < 0) axis += shape->rank;
-        if (attrs.axes.count != 0) attrs.axes.items[i] = axis;
-        if (axis != 1) continue;
-        int64_t start = attrs.starts.items[i], end = attrs.ends.items[i];
-        if (end > shape->dims[1]) end = shape->dims[1];
-        if (start < 0 || end < start || start % self->block != 0 || end % self->block != 0 ||
-            (attrs.steps.count != 0 && attrs.steps.items[i] != 1)) {
-            return RLX_OK;
-        }
-        attrs.starts.items[i] = start / self->block;
-        attrs.ends.items[i] = end / self->block;
-    }
-    return rlx_blocker_put_like(self, id, &attrs, &x, 1);
-}
-
-static rlx_status visit_pad(rlx_blocker *self, rlx_node_id id) {
-    const rlx_node *node = &self->graph->nodes.items[id];
-    rlx_pad_attrs attrs = *(const rlx_pad_attrs *)node->attrs;
-    const rlx_pad_attrs plain = attrs;
-    rlx_value_id x = rlx_blocker_twin(self, node->inputs[0]);
-    if (!is_moved_in_blocks(self, node->inputs[0], node->outputs[0])) return RLX_OK;
-    uint32_t rank = rlx_blocker_type(self, node->inputs[0])->shape.rank;
-    if (plain.pads.count != 2 * rank || plain.pads.items[1] != 0 ||
-        plain.pads.items[rank + 1] != 0) {
-        return RLX_OK;
-    }
-    attrs.pads = (rlx_ints){.count = 2 * rank + 2};
-    for (uint32_t i = 0; i < rank; i++) {
-        attrs.pads.items[i] = plain.pads.items[i];
-        attrs.pads.items[rank + 1 + i] = plain.pads.items[rank + i];
-    }
-    return rlx_blocker_put_like(self, id, &attrs, &x, 1);
-}
-
-/* The node of this op that makes a value; NULL: another one does. */
-static const rlx_node *maker(const rlx_blocker *self, rlx_value_id value, rlx_op op) {
-    rlx_node_id producer = self->graph->values.items[value].producer;
-    if (producer == RLX_NONE || self->graph->nodes.items[producer].op != op) return NULL;
-    return &self->graph->nodes.items[producer];
-}
-
-/* A shape of [N][C][rest..] in blocks; false: it is another, or has too many axes. */
-static bool blocked_dims(const rlx_blocker *self, rlx_value_id value, const rlx_shape *image,
-                         int64_t *dims) {
-    const rlx_shape *shape = &rlx_blocker_type(self, value)->shape;
-    if (shape->rank < 3 || shape->rank >= RLX_MAX_RANK || shape->dims[0] != image->dims[0] ||
-        shape->dims[1] != image->dims[1]) {
-        return false;
-    }
-    memcpy(dims, shape->dims, shape->rank * sizeof *dims);
-    dims[1] /= self->block;
-    dims[shape->rank] = self->block;
-    return true;
-}
-
-/* reshape(expand(reshape(x))): pixels that are repeated, as in a resize by whole factors. */
-static rlx_status visit_repeat(rlx_blocker *self, rlx_node_id id) {
-    const rlx_node *node = &self->graph->nodes.items[id];
-    int64_t with[RLX_MAX_RANK], wide[RLX_MAX_RANK], result[RLX_MAX_RANK];
-    char name[96];
-    const rlx_node *expand = maker(self, node->inputs[0], RLX_OP_EXPAND);
-    const rlx_node *first = expand ? maker(self, expand->inputs[0], RLX_OP_RESHAPE) : NULL;
-    if (first == NULL || !is_moved_in_blocks(self, first->inputs[0], node->outputs[0])) {
-        return RLX_OK;
-    }
-    const rlx_shape image = rlx_blocker_type(self, first->inputs[0])->shape;
-    uint32_t rank = rlx_blocker_type(self, expand->inputs[0])->shape.rank;
-    rlx_value_id x = rlx_blocker_twin(self, first->inputs[0]), y = node->outputs[0];
-    if (!blocked_dims(self, expand->inputs[0], &image, with) ||
-        !blocked_dims(self, node->inputs[0], &image, wide) ||
-        !blocked_dims(self, y, &image, result) ||
-        rlx_blocker_type(self, node->inputs[0])->shape.rank != rank) {
-        return RLX_OK;
-    }
-    rlx_reshape_attrs attrs = {.shape = {.count = rank + 1}};
-    memcpy(attrs.shape.items, wide, (rank + 1) * sizeof *wide);
-    RLX_TRY(rlx_blocker_reshape(self, x, with, rank + 1, &x));
-    RLX_TRY(rlx_blocker_put(self, RLX_OP_EXPAND, &attrs, &x, 1, NULL, &x));
-    attrs.shape.count = rlx_blocker_type(self, y)->shape.rank + 1;
-    memcpy(attrs.shape.items, result, attrs.shape.count * sizeof *result);
-    RLX_TRY(rlx_blocker_put(self, RLX_OP_RESHAPE, &attrs, &x, 1,
-                            rlx_blocker_name(self, id, name, sizeof name), &x));
-    return rlx_blocker_replace(self, id, x);
-}
-
 static rlx_status visit(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
     if (is_conv(node->op)) return visit_conv(self, id);
@@ -399,9 +296,9 @@ static rlx_status visit(rlx_blocker *self, rlx_node_id id) {
         return visit_reduce(self, id);
     }
     if (node->op == RLX_OP_CONCAT) return visit_concat(self, id);
-    if (node->op == RLX_OP_SLICE) return visit_slice(self, id);
-    if (node->op == RLX_OP_PAD) return visit_pad(self, id);
-    if (node->op == RLX_OP_RESHAPE) return visit_repeat(self, id);
+    if (node->op == RLX_OP_SLICE || node->op == RLX_OP_PAD || node->op == RLX_OP_RESHAPE) {
+        return rlx_blocker_move(self, id);
+    }
     if ((rlx_op_info_of(node->op)->flags & RLX_OPF_ELEMENTWISE) != 0) {
         return visit_elementwise(self, id);
     }

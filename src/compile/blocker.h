@@ -59,5 +59,8 @@ const char *rlx_blocker_name(const rlx_blocker *self, rlx_node_id node, char *bu
 RLX_WARN_UNUSED rlx_status rlx_blocker_put_like(rlx_blocker *self, rlx_node_id node,
                                                 const void *attrs, const rlx_value_id *inputs,
                                                 uint32_t count);
+/* slice, pad and reshape: the same in blocks where it moves pixels of what is in blocks already and
+ * a conv wants it there. */
+RLX_WARN_UNUSED rlx_status rlx_blocker_move(rlx_blocker *self, rlx_node_id node);
 
 #endif

@@ -52,6 +52,12 @@ static int64_t phases_of(const split *self) {
     return phases;
 }
 
+/* Phases stand in front of the channels, so that a phase is made of whole blocks of them where the
+ * output is (block_moves.c weaves those); channels of a group have to stay together. */
+static bool has_phases_first(const split *self) {
+    return self->groups == 1;
+}
+
 static int64_t taps(const rlx_window *axis) { /* of one phase */
     return (axis->kernel + axis->stride - 1) / axis->stride;
 }
@@ -97,8 +103,8 @@ static rlx_status pad_taps(const split *self, rlx_value_id *w) {
     return is_whole ? RLX_OK : put(self, RLX_OP_PAD, &attrs, w);
 }
 
-/* [g][C / g][M / g][J][s].. with each J turned around, to [g][M / g][s..][C / g][J..]; one group
- * has no axis. */
+/* [g][C / g][M / g][J][s].. with each J turned around, to [g][M / g][s..][C / g][J..]; of one
+ * group [C][M][J][s].. to [s..][M][C][J..]. */
 static rlx_status turn_kernel(const split *self, rlx_value_id *w) {
     uint32_t count = self->windows.count, in = self->groups > 1, tap = in + 2;
     uint32_t rank = tap + 2 * count;
@@ -110,14 +116,15 @@ static rlx_status turn_kernel(const split *self, rlx_value_id *w) {
     rlx_transpose_attrs transpose = {.perm = {.count = rank}};
     RLX_TRY(pad_taps(self, w));
     dims[in] = self->inputs, dims[in + 1] = self->outputs / self->groups;
-    transpose.perm.items[in] = in + 1;
+    const uint32_t phase = has_phases_first(self) ? 0 : in + 1;
+    transpose.perm.items[has_phases_first(self) ? count : in] = in + 1;
     transpose.perm.items[in + 1 + count] = in;
     for (uint32_t i = 0; i < count; i++) {
         const rlx_window *axis = &self->windows.axes[i];
         dims[tap + 2 * i] = taps(axis), dims[tap + 1 + 2 * i] = axis->stride;
         slice.axes.items[i] = tap + 2 * i;
         slice.starts.items[i] = -1, slice.ends.items[i] = INT64_MIN, slice.steps.items[i] = -1;
-        transpose.perm.items[in + 1 + i] = tap + 1 + 2 * i;
+        transpose.perm.items[phase + i] = tap + 1 + 2 * i;
         transpose.perm.items[in + 2 + count + i] = tap + 2 * i;
     }
     RLX_TRY(reshape(self, dims, rank, w));
@@ -131,10 +138,12 @@ static rlx_status turn_kernel(const split *self, rlx_value_id *w) {
 
 /* A bias for every phase. */
 static rlx_status repeat_bias(const split *self, rlx_value_id *bias) {
-    int64_t column[2] = {self->outputs, 1}, flat = self->outputs * phases_of(self);
-    rlx_reshape_attrs all = {.shape = {.count = 2, .items = {self->outputs, phases_of(self)}}};
+    const int channel = has_phases_first(self);
+    int64_t one[2] = {1, 1}, flat = self->outputs * phases_of(self);
+    rlx_reshape_attrs all = {.shape = {.count = 2, .items = {phases_of(self), phases_of(self)}}};
     if (*bias == RLX_NONE || phases_of(self) == 1) return RLX_OK;
-    RLX_TRY(reshape(self, column, 2, bias));
+    one[channel] = all.shape.items[channel] = self->outputs;
+    RLX_TRY(reshape(self, one, 2, bias));
     RLX_TRY(put(self, RLX_OP_EXPAND, &all, bias));
     return reshape(self, &flat, 1, bias);
 }
@@ -154,26 +163,29 @@ static rlx_conv_attrs conv_attrs(const split *self) {
     return attrs;
 }
 
-/* [N][M][s..][Q..] to [N][M][Q s..]; the root cuts the outputs out of that. */
+/* [N][M][s..][Q..], or [N][s..][M][Q..], to [N][M][Q s..]; the root cuts the outputs out of that.
+ */
 static rlx_status weave(const split *self, rlx_value_id y) {
     uint32_t count = self->windows.count, rank = 2 + 2 * count;
     rlx_value_id output = rlx_rewrite_output(self->rewrite, self->root);
     int64_t batch = rlx_rewrite_type(self->rewrite, output)->shape.dims[0];
-    int64_t apart[RLX_MAX_RANK] = {batch, self->outputs},
-            woven[RLX_MAX_RANK] = {batch, self->outputs};
-    rlx_transpose_attrs transpose = {.perm = {.count = rank, .items = {0, 1}}};
+    const uint32_t channel = has_phases_first(self) ? 1 + count : 1;
+    const uint32_t phase = has_phases_first(self) ? 1 : 2;
+    int64_t apart[RLX_MAX_RANK] = {batch}, woven[RLX_MAX_RANK] = {batch, self->outputs};
+    rlx_transpose_attrs transpose = {.perm = {.count = rank, .items = {0, channel}}};
     rlx_slice_attrs slice = {
         .starts = {.count = count}, .ends = {.count = count}, .axes = {.count = count}};
     for (uint32_t i = 0; i < count; i++) {
         const rlx_window *axis = &self->windows.axes[i];
         int64_t steps = axis->in + taps(axis) - 1;
-        apart[2 + i] = axis->stride, apart[2 + count + i] = steps;
+        apart[phase + i] = axis->stride, apart[2 + count + i] = steps;
         woven[2 + i] = steps * axis->stride;
         transpose.perm.items[2 + 2 * i] = 2 + count + i;
-        transpose.perm.items[3 + 2 * i] = 2 + i;
+        transpose.perm.items[3 + 2 * i] = phase + i;
         slice.axes.items[i] = 2 + i;
         slice.starts.items[i] = axis->begin, slice.ends.items[i] = axis->begin + axis->out;
     }
+    apart[channel] = self->outputs;
     RLX_TRY(reshape(self, apart, rank, &y));
     RLX_TRY(put(self, RLX_OP_TRANSPOSE, &transpose, &y));
     RLX_TRY(reshape(self, woven, 2 + count, &y));

@@ -365,8 +365,43 @@ static void moves_along_pixels_stay_in_blocks(void **state) {
     rlx_plan_destroy(plan);
 }
 
+#define REST "p = relu(z)\nq = tanh(z)\noutput z\noutput p\noutput q\n"
+/* What a strided conv_transpose leaves is woven in blocks, in one axis and in two, and so is depth
+ * to space; outputs that do not fill blocks leave them. */
+static void phases_are_woven_in_blocks(void **state) {
+    static const char *const texts[] = {
+        "rlx 1\ninput x : f32[1, 3, 33, 35]\nparam w : f32[16, 3, 3, 3] = seeded(1, 0.3)\n"
+        "param t : f32[16, 24, 4, 3] = seeded(2, 0.1)\nparam b : f32[24] = seeded(3, 0.5)\n"
+        "param u : f32[8, 24, 3, 3] = seeded(4, 0.1)\nc = conv(x, w) strides=[5, 5]\n"
+        "y = conv_transpose(c, t, b) strides=[2, 3] pads=[1, 0, 1, 1]\nr = relu(y)\n"
+        "z = conv(r, u)\n" REST,
+        "rlx 1\ninput x : f32[1, 3, 1155]\nparam w : f32[16, 3, 3] = seeded(1, 0.3)\n"
+        "param t : f32[16, 8, 4] = seeded(2, 0.1)\nparam u : f32[8, 8, 3] = seeded(4, 0.1)\n"
+        "c = conv(x, w) strides=[16]\ny = conv_transpose(c, t) strides=[2]\nz = conv(y, u)\n" REST,
+        "rlx 1\ninput x : f32[1, 3, 33, 35]\nparam w : f32[32, 3, 3, 3] = seeded(1, 0.3)\n"
+        "param u : f32[8, 8, 3, 3] = seeded(4, 0.1)\nc = conv(x, w) strides=[5, 5]\n"
+        "a = reshape(c) shape=[1, 2, 2, 8, 7, 7]\nt = transpose(a) perm=[0, 3, 4, 1, 5, 2]\n"
+        "y = reshape(t) shape=[1, 8, 14, 14]\nz = conv(y, u)\n" REST,
+        "rlx 1\ninput x : f32[1, 3, 33, 35]\nparam w : f32[16, 3, 3, 3] = seeded(1, 0.3)\n"
+        "param t : f32[16, 6, 4, 4] = seeded(2, 0.1)\nparam u : f32[8, 6, 3, 3] = seeded(4, 0.1)\n"
+        "c = conv(x, w) strides=[5, 5]\ny = conv_transpose(c, t) strides=[2, 2]\n"
+        "z = conv(y, u)\n" REST,
+    };
+    (void)state;
+    for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        uint32_t copies = 0;
+        check_text(texts[i], i == 2 ? 2 : 3);
+        rlx_plan *plan = plan_of(texts[i], 8, NULL);
+        for (uint32_t k = plan->prepare_count; k < plan->steps.count; k++)
+            copies += plan->steps.items[k].op == RLX_OP_COPY;
+        if (i < 3) assert_int_equal(copies, 0); /* nothing goes into blocks again */
+        rlx_plan_destroy(plan);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(phases_are_woven_in_blocks),
         cmocka_unit_test(results_are_those_of_plain_channels),
         cmocka_unit_test(every_conv_between_convs_gets_blocks),
         cmocka_unit_test(without_packed_weights_channels_stay_plain),
