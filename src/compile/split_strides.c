@@ -19,6 +19,14 @@ typedef struct split {
     bool is_strided;
 } split;
 
+/* A single input may go any distance to the next: every tap is a phase of its own, and none is
+ * multiplied with the padding around it. */
+static void spread_one(rlx_window *axis) {
+    if (axis->in == 1 && axis->dilation == 1 && axis->begin >= 0 &&
+        axis->begin + axis->out <= axis->kernel)
+        axis->stride = axis->kernel;
+}
+
 static bool read_split(rlx_rewrite *rewrite, rlx_node_id root, split *out) {
     const rlx_conv_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
     const rlx_value_id w = rlx_rewrite_input(rewrite, root, 1);
@@ -37,9 +45,10 @@ static bool read_split(rlx_rewrite *rewrite, rlx_node_id root, split *out) {
     out->outputs = kernel->dims[1] * out->groups;
     if (out->inputs == 0 || out->outputs == 0) return false;
     for (uint32_t i = 0; i < count; i++) {
-        const rlx_window *axis = &out->windows.axes[i];
-        out->is_strided |= axis->stride != 1;
+        rlx_window *axis = &out->windows.axes[i];
         if (axis->in == 0 || axis->out == 0) return false;
+        spread_one(axis);
+        out->is_strided |= axis->stride != 1;
     }
     return true;
 }
