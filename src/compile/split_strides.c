@@ -201,6 +201,66 @@ static rlx_status weave(const split *self, rlx_value_id y) {
     return rlx_rewrite_node(self->rewrite, self->root, RLX_OP_SLICE, &slice, &y, 1, NULL);
 }
 
+/* One conv for all phases computes J - 1 steps that no output of some phases comes of. Where images
+ * are small a conv for each phase is less work: outputs q s + t are those of phase (t + begin) % s
+ * from step (t + begin) / s on. */
+enum { MOST_CONVS = 4, LEAST_OUTPUTS = 16, WASTE_PERCENT = 10 };
+static bool is_apart(const split *self) {
+    int64_t steps = 1, wanted = 1; /* of a phase */
+    if (!self->is_strided || !has_phases_first(self) || phases_of(self) > MOST_CONVS ||
+        self->outputs % LEAST_OUTPUTS != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < self->windows.count; i++) {
+        const rlx_window *axis = &self->windows.axes[i];
+        const int64_t last = axis->stride - 1 + axis->begin;
+        if (axis->out % axis->stride != 0 || last / axis->stride > taps(axis) - 1 ||
+            axis->out / axis->stride + axis->begin / axis->stride < axis->in) {
+            return false;
+        }
+        steps *= axis->in + taps(axis) - 1;
+        wanted *= axis->out / axis->stride;
+    }
+    return steps - wanted > wanted / (100 / WASTE_PERCENT);
+}
+
+/* Outputs of remainder t along each axis, from the turned kernels of all phases. */
+static rlx_status put_phase(const split *self, int64_t t, const rlx_value_id *inputs,
+                            uint32_t input_count, rlx_value_id *y) {
+    uint32_t count = self->windows.count;
+    int64_t phase = 0, size = 1;
+    rlx_conv_attrs attrs = {.groups = 1, .pads = {.count = 2 * count}};
+    rlx_value_id own[3] = {inputs[0], inputs[1], inputs[2]};
+    for (uint32_t i = count; i-- > 0;) {
+        const rlx_window *axis = &self->windows.axes[i];
+        const int64_t from = t % axis->stride + axis->begin, step = from / axis->stride;
+        attrs.pads.items[i] = taps(axis) - 1 - step;
+        attrs.pads.items[count + i] = step + axis->out / axis->stride - axis->in;
+        phase += from % axis->stride * size;
+        size *= axis->stride, t /= axis->stride;
+    }
+    rlx_slice_attrs slice = {.axes = {1, {0}},
+                             .starts = {1, {phase * self->outputs}},
+                             .ends = {1, {(phase + 1) * self->outputs}}};
+    RLX_TRY(put(self, RLX_OP_SLICE, &slice, &own[1]));
+    return rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_CONV, &attrs, own, input_count, y);
+}
+
+static rlx_status put_phases(const split *self, const rlx_value_id *inputs, uint32_t input_count) {
+    const rlx_axis_attrs channels = {.axis = 1};
+    rlx_value_id parts[MOST_CONVS], y;
+    split woven = *self;
+    for (int64_t t = 0; t < phases_of(self); t++)
+        RLX_TRY(put_phase(self, t, inputs, input_count, &parts[t]));
+    RLX_TRY(rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_CONCAT, &channels, parts,
+                               (uint32_t)phases_of(self), &y));
+    for (uint32_t i = 0; i < woven.windows.count; i++) { /* what is left has one tap */
+        rlx_window *axis = &woven.windows.axes[i];
+        axis->in = axis->out / axis->stride, axis->kernel = axis->stride, axis->begin = 0;
+    }
+    return weave(&woven, y);
+}
+
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     split self;
     (void)user;
@@ -212,6 +272,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     uint32_t input_count = inputs[2] == RLX_NONE ? 2 : 3;
     rlx_conv_attrs attrs = conv_attrs(&self);
     RLX_TRY(turn_kernel(&self, &inputs[1]));
+    if (is_apart(&self)) return put_phases(&self, inputs, input_count);
     RLX_TRY(repeat_bias(&self, &inputs[2]));
     if (!self.is_strided)
         return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, input_count, NULL);
