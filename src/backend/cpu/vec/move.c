@@ -12,7 +12,7 @@
 
 enum {
     PIECE = 1 << 16 /* bytes of a work item, about */,
-    TILE_ROWS = 1024,
+    NEAR = 1 << 19,   /* bytes of a plane that is in a cache, and so is the result */
     SHORT_RUN = 1024, /* bytes: too short for the processor to see where memory is read */
     RUNS_AHEAD = 6,
     FILL = 4096 /* bytes of one unit again and again that are copied at a time */
@@ -35,7 +35,8 @@ typedef struct move {
     int64_t outer;                        /* how many runs, planes or rows of units */
     int64_t per_item;                     /* of them; 0: each is cut */
     int64_t cuts;                         /* items that each of them makes */
-    int64_t row_tile, col_tile, col_cuts; /* of a plane per item */
+    int64_t row_tile, col_tile, row_cuts; /* of a plane per item */
+    vec_turn how;                         /* of a plane */
     bool streams;
 } move;
 
@@ -133,14 +134,15 @@ static void choose_planes(move *m, uint32_t row) {
     m->row_tile = m->rows;
     m->col_tile = m->cols;
     if (bytes < 2 * PIECE) return;
-    /* Rows of `from` are read along, and pieces of `to` are written whole. */
+    /* About a tile; more of what there are fewer than it has. */
     int64_t piece = VEC_TURN_PIECE / m->unit;
     m->per_item = 0;
-    m->row_tile = rlx_ref_least(m->rows, TILE_ROWS);
+    m->col_tile = rlx_ref_least(m->cols, piece);
+    m->row_tile = rlx_ref_divide_up(PIECE / (m->col_tile * m->unit), VEC_TURN_ROWS) * VEC_TURN_ROWS;
+    m->row_tile = rlx_ref_least(m->rows, m->row_tile);
     m->col_tile = rlx_ref_divide_up(PIECE / (m->row_tile * m->unit), piece) * piece;
-    if (m->col_tile < piece) m->col_tile = piece;
-    m->col_cuts = rlx_ref_divide_up(m->cols, m->col_tile);
-    m->cuts = rlx_ref_divide_up(m->rows, m->row_tile) * m->col_cuts;
+    m->row_cuts = rlx_ref_divide_up(m->rows, m->row_tile);
+    m->cuts = rlx_ref_divide_up(m->cols, m->col_tile) * m->row_cuts;
 }
 
 /* The unit is the same all along, and what is written lies side by side. */
@@ -164,9 +166,9 @@ static void choose_repeats(move *m) {
     cut_by(m, m->run);
 }
 
-/* A plane of so few rows that no block fits is written row by row. */
-static bool is_flat(const move *m, uint32_t row) {
-    return m->dims[row] < vec_block(m->unit) && m->dims[m->rank - 1] >= vec_block(m->unit);
+/* Rows of every second unit: there is a loop for them. */
+static bool is_seconds(const move *m, uint32_t row) {
+    return m->unit == 4 && m->dims[row] == 2 && m->out_of[m->rank - 1] == 8;
 }
 
 static void choose(move *m) {
@@ -174,6 +176,7 @@ static void choose(move *m) {
     for (uint32_t i = 0; i < m->rank; i++)
         bytes *= m->dims[i];
     m->streams = bytes >= VEC_STREAM_BYTES;
+    m->how = m->streams ? VEC_TURN_STREAMS : bytes > NEAR ? VEC_TURN_FAR : VEC_TURN_NEAR;
     widen(m);
     uint32_t last = m->rank - 1, row = along_from(m);
     bool is_run = m->rank == 0 || (m->into[last] == m->unit && m->out_of[last] == m->unit);
@@ -181,7 +184,8 @@ static void choose(move *m) {
         choose_runs(m);
     } else if (is_repeats(m) && !is_fill(m, last)) {
         choose_repeats(m);
-    } else if (row < m->rank && m->into[last] == m->unit && !is_fill(m, last) && !is_flat(m, row)) {
+    } else if (row < m->rank && m->into[last] == m->unit && !is_fill(m, last) &&
+               !is_seconds(m, row)) {
         choose_planes(m, row);
     } else {
         m->kind = MOVE_UNITS;
@@ -328,13 +332,12 @@ static void move_units(const move *m, const place *here) {
 }
 
 static void move_tile(const move *m, const place *p, int64_t cut) {
-    int64_t row = m->col_cuts == 0 ? 0 : cut / m->col_cuts * m->row_tile;
-    int64_t col = m->col_cuts == 0 ? 0 : cut % m->col_cuts * m->col_tile;
+    int64_t row = m->row_cuts == 0 ? 0 : cut % m->row_cuts * m->row_tile;
+    int64_t col = m->row_cuts == 0 ? 0 : cut / m->row_cuts * m->col_tile;
     VEC_SYMBOL(transpose)
     (m->unit, p->to + row * m->row_into + col * m->unit, m->row_into,
      p->from + row * m->unit + col * m->col_out_of, m->col_out_of,
-     rlx_ref_least(m->row_tile, m->rows - row), rlx_ref_least(m->col_tile, m->cols - col),
-     m->streams);
+     rlx_ref_least(m->row_tile, m->rows - row), rlx_ref_least(m->col_tile, m->cols - col), m->how);
 }
 
 /* Whole vectors past the caches where that is asked for and possible. */
@@ -343,10 +346,7 @@ static void copy_run(const move *m, uint8_t *to, const uint8_t *from, int64_t by
         memcpy(to, from, (size_t)bytes);
         return;
     }
-    for (int64_t at = 0; at < bytes; at += 64) {
-        vec_stream_bytes(to + at, from + at, 32);
-        vec_stream_bytes(to + at + 32, from + at + 32, 32);
-    }
+    vec_stream_lines(to, from, bytes);
 }
 
 /* Asks for the memory of a short run. */

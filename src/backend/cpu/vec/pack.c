@@ -37,7 +37,7 @@ static void fill_panel(const panels *self, const uint8_t *from, int64_t lines, u
     const int64_t line = self->width * self->unit, bytes = lines * self->unit;
     if (self->n_step != self->unit) {
         VEC_SYMBOL(transpose)
-        (self->unit, to, line, from, self->n_step, self->k, lines, false);
+        (self->unit, to, line, from, self->n_step, self->k, lines, VEC_TURN_NEAR);
     }
     for (int64_t k = 0; k < self->k; k++, to += line) {
         if (self->n_step == self->unit) memcpy(to, from + k * self->k_step, (size_t)bytes);
