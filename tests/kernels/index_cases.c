@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements chosen by an index: neighbours that come from one vector, others, from the end; gathers
- * along the last axis, gather_elements and scatter_elements along any. */
+ * along the last axis and of rows, gather_elements and scatter_elements along any. */
 #include "kernels/families.h"
 
 #include <stdio.h>
@@ -38,6 +38,21 @@ static void write_gather(uint32_t index, char *text, uint32_t bytes) {
                            dtypes[index / 2 % 2], rows, dim, index % 4 == 0 ? "i64" : "i32", count);
     at += write_indices(index, count, dim, text + at, bytes - at);
     (void)snprintf(text + at, bytes - at, "]\ny = gather(x, i) axis=2\noutput y\n");
+}
+
+/* Rows that move whole; those of one case are so many that they go past the caches. */
+static void write_gather_rows(uint32_t index, char *text, uint32_t bytes) {
+    bool is_large = index == 20;
+    int outer = is_large ? 1 : (int)kernel_pick(index, 0, 1, 3);
+    int dim = (int)kernel_pick(index, 1, 1, 9);
+    int count = is_large ? 64 : (int)kernel_pick(index, 2, 1, 40);
+    int length = is_large ? 70016 : (int)kernel_pick(index, 3, 15, 600);
+    uint32_t at =
+        (uint32_t)snprintf(text, bytes, "rlx 1\ninput x : %s[%d, %d, %d]\nconst i : %s[%d] = [",
+                           is_large ? "f32" : dtypes[index / 8 % 5], outer, dim, length,
+                           index % 16 == 4 ? "i64" : "i32", count);
+    at += write_indices(index, count, dim, text + at, bytes - at);
+    (void)snprintf(text + at, bytes - at, "]\ny = gather(x, i) axis=1\noutput y\n");
 }
 
 static void write_elements(uint32_t index, char *text, uint32_t bytes) {
@@ -96,7 +111,9 @@ static void write_scatter(uint32_t index, char *text, uint32_t bytes) {
 }
 
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
-    if (index % 2 == 0) {
+    if (index % 8 == 4) {
+        write_gather_rows(index, text, bytes);
+    } else if (index % 2 == 0) {
         write_gather(index, text, bytes);
     } else if (index % 8 == 1 || index % 8 == 5) {
         write_scatter(index, text, bytes);

@@ -2,8 +2,9 @@
 /* Elements chosen by an index, one by one: gather along the last axis, and gather_elements. Where
  * the index of a gather chooses neighbours, as it does when an image is enlarged, eight results
  * come from one vector of inputs by a permutation that is the same for every row. Rows of several
- * elements and other shapes are left to scalar C. An index outside gives zeros and a fault. */
-#include "backend/cpu/vec/rows.h"
+ * elements are copied whole; other shapes are left to scalar C. An index outside gives zeros and a
+ * fault. */
+#include "backend/cpu/vec/stream.h"
 
 #include "ref/strided.h"
 
@@ -102,6 +103,98 @@ static uint64_t gather_workspace(const rlx_kernel_args *args) {
 static bool takes_gather(const rlx_target_query *query) {
     rlx_kernel_args args = vec_args_of(query);
     return query->in[0].rank > 0 && fits_gather(&args) && gather_items(&args) >= 16;
+}
+
+/* Rows of several elements, without holes on both sides. They are cut as scalar C cuts them. */
+enum { SHORT_ROW = 1024, ROWS_AHEAD = 6, LEAST_ROW = 64 /* bytes */ };
+
+typedef struct rows {
+    const rlx_kernel_args *args;
+    const rlx_tensor *in, *index;
+    uint32_t axis;
+    int64_t count;         /* of indices */
+    int64_t units, bytes;  /* of a row */
+    int64_t step, element; /* from row to row of `in`, of an element: bytes */
+    int64_t ahead, asked;  /* how far in front rows are asked for, and how much of each */
+    bool streams;
+} rows;
+
+static rows rows_of(const rlx_kernel_args *args) {
+    const rlx_axis_attrs *attrs = args->attrs;
+    const rlx_tensor *out = &args->out[0];
+    rows self = {.args = args, .in = &args->in[0], .index = &args->in[1]};
+    self.axis = vec_axis(attrs->axis, self.in->rank);
+    self.count = rlx_tensor_elements(self.index);
+    self.units = vec_product(out->dims, self.axis + self.index->rank, out->rank);
+    self.element = rlx_dtype_row_of(self.in->dtype)->block_bytes;
+    self.bytes = self.units * self.element;
+    self.step = self.in->strides[self.axis] * self.element;
+    self.ahead = self.bytes <= SHORT_ROW ? ROWS_AHEAD : 1;
+    self.asked = rlx_ref_least(self.bytes, SHORT_ROW);
+    self.streams = rlx_tensor_elements(out) >= VEC_STREAM_BYTES / self.element &&
+                   ((uintptr_t)out->data | (uintptr_t)self.bytes) % 64 == 0;
+    return self;
+}
+
+static bool fits_rows(const rlx_kernel_args *args, const rows *self) {
+    return self->in->dtype == args->out[0].dtype &&
+           rlx_dtype_row_of(self->in->dtype)->block_elements == 1 && self->units > 0 &&
+           vec_is_dense(&args->out[0], 0) && vec_is_dense(self->index, 0) &&
+           vec_is_dense(self->in, self->axis + 1);
+}
+
+/* Asks for the row of index i, if there is one. */
+static void ask_row(const rows *self, const uint8_t *from, int64_t i) {
+    if (i >= self->count) return;
+    int64_t dim = self->in->dims[self->axis];
+    int64_t at = rlx_index_at(self->index->dtype, self->index->data, i);
+    if (at < 0) at += dim;
+    if (at < 0 || at >= dim) return;
+    for (int64_t k = 0; k < self->asked; k += 64)
+        __builtin_prefetch(from + at * self->step + k);
+}
+
+static void copy_row(const rows *self, uint8_t *to, const uint8_t *from, int64_t i) {
+    int64_t wanted = rlx_index_at(self->index->dtype, self->index->data, i);
+    int64_t at = rlx_index_check(self->args, wanted, self->in->dims[self->axis]);
+    if (at < 0) {
+        memset(to, 0, (size_t)self->bytes);
+    } else if (self->streams) {
+        vec_stream_lines(to, from + at * self->step, self->bytes);
+    } else {
+        memcpy(to, from + at * self->step, (size_t)self->bytes);
+    }
+}
+
+static void run_rows(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const rlx_tensor *in = &args->in[0], *out = &args->out[0];
+    rows self = rows_of(args);
+    int64_t first, last;
+    if (!fits_rows(args, &self)) {
+        vec_scalar_run(args, begin, end);
+        return;
+    }
+    rlx_item_rows(out->dtype, vec_product(out->dims, 0, self.axis + self.index->rank), self.units,
+                  begin, end, &first, &last);
+    uint8_t *to = (uint8_t *)out->data + first * self.bytes;
+    for (int64_t row = first; row < last;) {
+        int64_t place = rlx_ref_offset(self.axis, in->dims, in->strides, row / self.count);
+        const uint8_t *from = (const uint8_t *)in->data + place * self.element;
+        for (int64_t i = row % self.count; i < self.count && row < last; i++, row++) {
+            ask_row(&self, from, i + self.ahead);
+            copy_row(&self, to, from, i);
+            to += self.bytes;
+        }
+    }
+    if (self.streams) vec_stream_end();
+}
+
+static bool takes_rows(const rlx_target_query *query) {
+    rlx_kernel_args args = vec_args_of(query);
+    if (query->in[0].rank == 0 || rlx_dtype_row_of(query->in[0].dtype)->block_elements != 1)
+        return false;
+    rows self = rows_of(&args);
+    return self.bytes >= LEAST_ROW && fits_rows(&args, &self);
 }
 
 /* gather_elements: out[i][j] = in[index[i][j]][j] for axis 0. An item is a row along the last axis.
@@ -264,6 +357,10 @@ const rlx_cpu_override VEC_SYMBOL(index)[] = {
      0,
      takes_gather,
      {VEC_NAME("gather"), run_gather, gather_items, gather_cost, gather_workspace}},
+    {RLX_OP_GATHER,
+     0,
+     takes_rows,
+     {VEC_NAME("gather_rows"), run_rows, vec_scalar_items, NULL, NULL}},
     {RLX_OP_GATHER_ELEMENTS,
      0,
      takes_elements,
