@@ -93,7 +93,7 @@ const ulp_function ulp_functions[] = {
     {"erf", RLX_OP_ERF, erf, 2, 0, 0, ULP_ODD, &of_erf},
     {"sigmoid", RLX_OP_SIGMOID, sigmoid, 3, 0, 0, ULP_NEITHER, &of_sigmoid},
     {"silu", RLX_OP_SILU, silu, 3, 0, 0, ULP_NEITHER, &of_silu},
-    {"gelu", RLX_OP_GELU, gelu, 11, 0, 0, ULP_NEITHER, &of_gelu},
+    {"gelu", RLX_OP_GELU, gelu, 8, 0, 0, ULP_NEITHER, &of_gelu},
     {"gelu_tanh", RLX_OP_GELU_TANH, gelu_tanh, 3, 0, 0, ULP_NEITHER, &of_gelu},
     {"softplus", RLX_OP_SOFTPLUS, softplus, 3, 0, 0, ULP_NEITHER, &of_softplus},
     {"mish", RLX_OP_MISH, mish, 6, 0, 0, ULP_NEITHER, &of_mish},
