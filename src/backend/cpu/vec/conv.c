@@ -378,7 +378,7 @@ static int64_t panels_at(const conv_work *work, const conv_part_at *at, int64_t 
 }
 
 /* Merged groups under an input that is not finite: none of them may see another's. */
-static void run_apart(const conv_work *work, const conv_part_at *at) {
+CONV_SELDOM void run_apart(const conv_work *work, const conv_part_at *at) {
     const conv_view *view = &work->view;
     const int64_t inputs = work->is_interleaved ? view->in_channels : BLOCK;
     conv_apart apart = {

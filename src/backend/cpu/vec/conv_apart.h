@@ -9,6 +9,9 @@
 #include "backend/cpu/vec/conv_view.h"
 #include "backend/cpu/vec/finite.h"
 
+/* Small rather than fast. */
+#define CONV_SELDOM static __attribute__((noinline, cold, unused))
+
 /* Inputs [*first, *end) under `count` outputs from `at` on, and the step between those that one tap
  * sees. */
 static inline int64_t conv_inputs_under(const rlx_window *window, int64_t at, int64_t count,
@@ -21,7 +24,8 @@ static inline int64_t conv_inputs_under(const rlx_window *window, int64_t at, in
 }
 
 /* Whether all inputs of a place are finite. */
-static inline bool conv_is_finite(const conv_view *view, const conv_place *place) {
+static __attribute__((noinline, unused)) bool conv_is_finite(const conv_view *view,
+                                                             const conv_place *place) {
     int64_t top, bottom, left, right;
     int64_t row_step = conv_inputs_under(&view->h, place->row, place->rows, &top, &bottom);
     int64_t step = conv_inputs_under(&view->w, place->column, place->columns, &left, &right);
@@ -44,7 +48,7 @@ static inline bool conv_is_finite(const conv_view *view, const conv_place *place
 }
 
 /* The lanes of output channels from `channel` on that belong to narrow group `part`. */
-static inline vi conv_lanes_of(const conv_view *view, int64_t channel, int64_t part) {
+CONV_SELDOM vi conv_lanes_of(const conv_view *view, int64_t channel, int64_t part) {
     int64_t outputs = view->out_channels / view->merged;
     vec_parts mask = {.i = vi_set(0)};
     for (int64_t i = 0; i < VF; i++)
@@ -70,14 +74,14 @@ typedef struct conv_apart {
 } conv_apart;
 
 /* An input, or the 0 of the padding. */
-static inline float conv_input_at(const conv_view *view, const float *x, int64_t row,
-                                  int64_t column) {
+CONV_SELDOM float conv_input_at(const conv_view *view, const float *x, int64_t row,
+                                int64_t column) {
     if (row < 0 || row >= view->h.in || column < 0 || column >= view->w.in) return 0.0f;
     return x[row * view->x.row + column * view->x.column];
 }
 
 /* What narrow group `part` adds up at one output position. */
-static inline vf conv_sum_apart(const conv_apart *self, int64_t part, int64_t row, int64_t column) {
+CONV_SELDOM vf conv_sum_apart(const conv_apart *self, int64_t part, int64_t row, int64_t column) {
     const conv_view *view = self->view;
     const int64_t inputs = view->in_channels / view->merged, taps = view->h.kernel * view->w.kernel;
     vf sum = vf_set(0.0f);
@@ -106,13 +110,13 @@ static inline vf conv_bias_of(const conv_view *view, int64_t group, int64_t chan
 }
 
 /* Where an output or residual is; `channel` of all groups. */
-static inline float *conv_output_at(const conv_image *image, int64_t n, int64_t channel,
-                                    int64_t row, int64_t column) {
+CONV_SELDOM float *conv_output_at(const conv_image *image, int64_t n, int64_t channel, int64_t row,
+                                  int64_t column) {
     return image->data + n * image->n + channel / BLOCK * image->block + channel % BLOCK +
            row * image->row + column * image->column;
 }
 
-static inline void conv_run_apart(const conv_apart *self) {
+CONV_SELDOM void conv_run_apart(const conv_apart *self) {
     const conv_view *view = self->view;
     const conv_place *place = self->place;
     int64_t first, end = conv_parts_of(view, self->channel, &first);
@@ -127,8 +131,9 @@ static inline void conv_run_apart(const conv_apart *self) {
             sum += bias;
             if (view->residual.data != NULL)
                 sum += vf_load(conv_output_at(&view->residual, place->n, channel, row, column));
-            vf_store(conv_output_at(&view->y, place->n, channel, row, column),
-                     vf_activation(&view->activation, sum));
+            if (view->activation.op != RLX_OP_NONE)
+                VEC_SYMBOL(activation)(&view->activation, &sum, 1);
+            vf_store(conv_output_at(&view->y, place->n, channel, row, column), sum);
         }
     }
 }

@@ -235,7 +235,7 @@ static int64_t offset_in(const conv_image *image, const wino_lanes *lanes) {
 
 /* The taps of an input channel, from its weights at points; where the last of these is NaN the taps
  * are there themselves. */
-static void taps_of(const wino_work *work, const wino_lanes *lanes, int64_t c, vf *taps) {
+CONV_SELDOM void taps_of(const wino_work *work, const wino_lanes *lanes, int64_t c, vf *taps) {
     const int64_t step = work->view.in_channels * PANEL, side = work->edge + 2;
     const float *u = weights_of(work, lanes->panel, 0) + c * PANEL + lanes->lane;
     const vf first = vf_set((float)rlx_winograd_first(work->edge));
@@ -258,7 +258,7 @@ static void taps_of(const wino_work *work, const wino_lanes *lanes, int64_t c, v
 }
 
 /* One input channel, tap by tap. */
-static void add_channel(const wino_work *work, const wino_lanes *lanes, int64_t c, vf *y) {
+CONV_SELDOM void add_channel(const wino_work *work, const wino_lanes *lanes, int64_t c, vf *y) {
     const conv_view *view = &work->view;
     const wino_spot *spot = lanes->spot;
     const float *x = view->x.data + spot->n * view->x.n + c / BLOCK * view->x.block + c % BLOCK;
@@ -278,7 +278,7 @@ static void add_channel(const wino_work *work, const wino_lanes *lanes, int64_t 
 
 /* What is not finite may come of an input that the output does not see: tap by tap it does not, and
  * neither does a group see another that it was merged with. Channels that there are not are 0. */
-static void compute_again(const wino_work *work, const wino_lanes *lanes, vf *y) {
+CONV_SELDOM void compute_again(const wino_work *work, const wino_lanes *lanes, vf *y) {
     const conv_view *view = &work->view;
     const int64_t inputs = view->in_channels / view->merged;
     int64_t first, end = conv_parts_of(view, first_channel(lanes), &first);
