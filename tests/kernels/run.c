@@ -81,7 +81,8 @@ static void settle_rest(rlx_test_array *array, int64_t channels, int64_t block) 
     }
 }
 
-/* Depthwise kernels for blocks leave padding out, which times infinity is NaN in scalar C. */
+/* Kernels for blocks that are depthwise or have few outputs leave padding out, which times infinity
+ * is NaN in scalar C. */
 static void settle_weights(rlx_test_array *array) {
     int64_t all = 1;
     for (uint32_t i = 0; i < array->shape.rank; i++)
@@ -101,7 +102,8 @@ static void settle_blocks(const rlx_graph *graph, rlx_test_array *inputs, uint32
         int64_t block = attrs->channel_block, in = w[1] * (attrs->groups == 0 ? 1 : attrs->groups);
         for (uint32_t i = 0; i < count && block != 0; i++) {
             const rlx_shape *shape = &inputs[i].shape;
-            if (shape->rank == 4 && w[1] == 1 && attrs->groups > 1) settle_weights(&inputs[i]);
+            bool is_thin = attrs->groups > 1 ? w[1] == 1 : 2 * w[0] < block;
+            if (shape->rank == 4 && is_thin) settle_weights(&inputs[i]);
             if (shape->rank != 5 || shape->dims[4] != block) continue;
             if ((in + block - 1) / block == shape->dims[1]) settle_rest(&inputs[i], in, block);
             if ((w[0] + block - 1) / block == shape->dims[1]) settle_rest(&inputs[i], w[0], block);
