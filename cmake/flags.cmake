@@ -29,7 +29,7 @@ if(RLX_ENABLE_ASSERT)
 endif()
 if(RLX_SANITIZE)
     target_compile_options(rlx_flags INTERFACE
-        -fsanitize=${RLX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+        -fsanitize=${RLX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
     target_link_options(rlx_flags INTERFACE -fsanitize=${RLX_SANITIZE})
 endif()
 target_link_libraries(rlx_flags INTERFACE Threads::Threads m)
