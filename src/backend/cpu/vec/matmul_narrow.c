@@ -227,22 +227,35 @@ static void store(const narrow *by, const block *self, int64_t row) {
     }
 }
 
+/* It hangs on shapes alone, and a small product takes as long. */
+static uint64_t ready_bytes(const rlx_kernel_args *args) {
+    (void)args;
+    return sizeof(narrow);
+}
+
+static void make(const rlx_kernel_args *args, void *memory) {
+    *(narrow *)memory = narrow_of(args);
+}
+
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    float sums[ITEM_ROWS * MATMUL_COLUMNS];
-    narrow by = narrow_of(args);
-    int64_t per_batch = matmul_up(by.mm.m, item_rows(&by.mm));
+    float sums[ITEM_ROWS * MATMUL_COLUMNS + VF];
+    narrow now;
+    const narrow *by = args->prepared;
+    if (by == NULL) now = narrow_of(args), by = &now;
+    const matmul *mm = &by->mm;
+    int64_t per_batch = matmul_up(mm->m, item_rows(mm));
     for (int64_t item = begin; item < end; item++) {
-        int64_t index = item % per_batch, m = matmul_part_start(by.mm.m, per_batch, index);
-        block self = {.mm = &by.mm,
-                      .at = rlx_cpu_matmul_batch_at(&by.mm, item / per_batch),
+        int64_t index = item % per_batch, m = matmul_part_start(mm->m, per_batch, index);
+        block self = {.mm = mm,
+                      .at = rlx_cpu_matmul_batch_at(mm, item / per_batch),
                       .m = m,
-                      .rows = matmul_part_start(by.mm.m, per_batch, index + 1) - m,
+                      .rows = matmul_part_start(mm->m, per_batch, index + 1) - m,
                       .sums = sums,
-                      .pitch = by.is_row ? 1 : MATMUL_COLUMNS};
-        for (int64_t row = 0; row < by.rows; row++, self.at.b += by.to.a_m) {
-            memset(sums, 0, sizeof sums);
+                      .pitch = by->is_row ? 1 : MATMUL_COLUMNS};
+        for (int64_t row = 0; row < by->rows; row++, self.at.b += by->to.a_m) {
+            memset(sums, 0, (size_t)(self.rows * self.pitch + VF) * sizeof *sums);
             run_rows(&self, args->workspace);
-            store(&by, &self, row);
+            store(by, &self, row);
         }
     }
 }
@@ -286,3 +299,4 @@ const rlx_cpu_override VEC_SYMBOL(matmul_narrow)[] = {
     {RLX_OP_MATMUL, 0, takes, {VEC_NAME("matmul_narrow"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
+const rlx_cpu_preparation VEC_SYMBOL(matmul_narrow_preparation) = {run, ready_bytes, make, NULL};

@@ -69,15 +69,35 @@ static int64_t strip_of(const matmul *mm) {
     return strip;
 }
 
+/* What hangs on shapes alone: a small product takes as long. */
+typedef struct ready {
+    matmul mm;
+    int64_t strip;
+} ready;
+
+static uint64_t ready_bytes(const rlx_kernel_args *args) {
+    (void)args;
+    return sizeof(ready);
+}
+
+static void make(const rlx_kernel_args *args, void *memory) {
+    ready *self = memory;
+    self->mm = matmul_make(args);
+    self->strip = strip_of(&self->mm);
+}
+
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
-    matmul mm = matmul_make(args);
-    int64_t strip = strip_of(&mm), per_batch = matmul_up(mm.n, strip);
+    ready now;
+    const ready *self = args->prepared;
+    if (self == NULL) make(args, &now), self = &now;
+    const matmul *mm = &self->mm;
+    int64_t per_batch = matmul_up(mm->n, self->strip);
     for (int64_t item = begin; item < end; item++) {
-        matmul_batch at = rlx_cpu_matmul_batch_at(&mm, item / per_batch);
-        int64_t n = item % per_batch * strip;
-        for (int64_t m = 0; m < mm.m; m += MOST_ROWS) /* b may have fewer batches than planned */
-            run_strip(&mm, &at, m, matmul_least(MOST_ROWS, mm.m - m), n,
-                      matmul_least(strip, mm.n - n));
+        matmul_batch at = rlx_cpu_matmul_batch_at(mm, item / per_batch);
+        int64_t n = item % per_batch * self->strip;
+        for (int64_t m = 0; m < mm->m; m += MOST_ROWS) /* b may have fewer batches than planned */
+            run_strip(mm, &at, m, matmul_least(MOST_ROWS, mm->m - m), n,
+                      matmul_least(self->strip, mm->n - n));
     }
 }
 
@@ -107,3 +127,4 @@ const rlx_cpu_override VEC_SYMBOL(matmul_rows)[] = {
     {RLX_OP_MATMUL, 0, takes, {VEC_NAME("matmul_rows"), run, items, item_cost, NULL}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
+const rlx_cpu_preparation VEC_SYMBOL(matmul_rows_preparation) = {run, ready_bytes, make, NULL};
