@@ -8,6 +8,10 @@
 #include "ref/access.h"
 #include "ref/kernel.h"
 
+/* Products to so few columns, with so much of k for each, have kernels of their own
+ * (vec/matmul_narrow.c) and want their weights column by column (wants.c). */
+enum { MATMUL_NARROW_COLUMNS = 8, MATMUL_NARROW_DEPTH = 8 };
+
 /* The operands; strides in elements. A bias or residual without data has data NULL. */
 typedef struct matmul {
     const rlx_tensor *a, *b, *bias, *residual, *out;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In which layout each level's kernels want the weights of a step. One row per op that wants any;
  * an answer depends on the op, its attributes and the operand alone (plan/target.h). */
+#include "backend/cpu/matmul_operands.h"
 #include "backend/cpu/table.h"
 #include "base/cpu.h"
 
@@ -71,12 +72,11 @@ static bool is_byte(rlx_dtype dtype) {
 /* What matmul_narrow of the vector levels takes: few columns, side by side each. One column lies so
  * anyway. */
 static bool is_narrow_matmul(const rlx_target_query *query) {
-    enum { MOST_COLUMNS = 8, LEAST_DEPTH = 8 };
     const rlx_matmul_attrs *attrs = query->attrs;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1];
     if (attrs->transpose_a || attrs->transpose_b || attrs->has_to || a->rank < 2) return false;
     int64_t n = b->dims[b->rank - 1], k = b->dims[b->rank - 2];
-    return n > 1 && n <= MOST_COLUMNS && k >= LEAST_DEPTH * n;
+    return n > 1 && n <= MATMUL_NARROW_COLUMNS && k >= MATMUL_NARROW_DEPTH * n;
 }
 
 /* b in panels as wide as two vectors, unless more than a quarter of it would be padding; of bytes

@@ -10,16 +10,16 @@
 #include "backend/cpu/vec/transpose.h"
 
 enum {
-    MOST_COLUMNS = VF < 8 ? 4 : 8, /* a vector at most */
-    LEAST_DEPTH = 8,               /* of k per column: sums across lanes cost as much as that */
-    BLOCK_DEPTH = 4096,            /* of k at a time; a tile's rows are read along */
-    COPIED_DEPTH = 256,            /* the same where they are copied */
-    APART = 16,                    /* between columns: not all in the same places of the cache */
-    TILE_ROWS = 4,                 /* at most */
-    TILE_SUMS = 12,                /* at most */
-    ITEM_ROWS = 96,                /* at most; whole tiles */
-    TURNED_ROWS = 48,              /* at least, where an item turns b */
-    ITEM_PRODUCTS = 1 << 17,       /* about */
+    MOST_COLUMNS = VF < 8 ? 4 : MATMUL_NARROW_COLUMNS, /* a vector at most */
+    LEAST_DEPTH = MATMUL_NARROW_DEPTH, /* of k per column: sums across lanes cost as much as that */
+    BLOCK_DEPTH = 4096,                /* of k at a time; a tile's rows are read along */
+    COPIED_DEPTH = 256,                /* the same where they are copied */
+    APART = 16,              /* between columns: not all in the same places of the cache */
+    TILE_ROWS = 4,           /* at most */
+    TILE_SUMS = 12,          /* at most */
+    ITEM_ROWS = 96,          /* at most; whole tiles */
+    TURNED_ROWS = 48,        /* at least, where an item turns b */
+    ITEM_PRODUCTS = 1 << 17, /* about */
 };
 
 /* Rows of the output and a block of k. */
