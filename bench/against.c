@@ -26,7 +26,7 @@ bool against_begin(against *self, FILE *out, bool json) {
 
 int against_end(against *self, bool is_done) {
     if (self->memory != NULL) munmap(self->memory, AGAINST_READ_BYTES);
-    return is_done ? self->report.code : 1;
+    return rlx_bench_report_end(&self->report, is_done);
 }
 
 double against_multiply_add(void *user, uint32_t thread, uint32_t threads) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The topics of `rlx bench`. Each prints rows of name, value, unit, limit and ratio, as a markdown
- * table or as JSON lines, and returns 0, or 1 when a row misses its limit. */
+/* The topics of `rlx bench`. Each prints rows of name, value, unit, limit, ratio and bar, as a
+ * markdown table or as JSON lines, and returns 0, or 1 when a row misses its bar. */
 #ifndef RLX_BENCH_BENCH_H
 #define RLX_BENCH_BENCH_H
 
@@ -64,9 +64,17 @@ int rlx_bench_vulkan(FILE *out, bool json, const char *device,
 
 /* The head of a markdown table; nothing for JSON. */
 void rlx_bench_head(FILE *out, bool json);
+/* What the ratio of a row is held to, and what came of it. */
+typedef struct rlx_bench_bar {
+    double ratio;        /* 0: none, or one of several figures */
+    bool is_most;        /* at most so much; else at least */
+    const char *verdict; /* "met", "missed", "not judged"; NULL: none */
+} rlx_bench_bar;
 /* One row; ratio is value / limit. A limit of 0 means there is none. */
 void rlx_bench_row(FILE *out, bool json, const char *name, double value, const char *unit,
                    double limit);
+void rlx_bench_row_with(FILE *out, bool json, const char *name, double value, const char *unit,
+                        double limit, rlx_bench_bar bar);
 
 /* Nanoseconds of a clock that only goes forward. */
 uint64_t rlx_bench_now_ns(void);
@@ -96,19 +104,27 @@ uint32_t rlx_bench_threads(void);
 #define RLX_BENCH_BUSY_LIMIT 0.1
 double rlx_bench_busy(uint32_t threads);
 
-/* Where rows go, whether their bars are judged, and the exit code of the topic so far. */
+/* Where rows go, whether their bars are judged, what came of them, and the exit code so far. */
 typedef struct rlx_bench_report {
     FILE *out;
     bool json, is_judged;
+    uint32_t met, missed, unjudged; /* bars */
     int code;
     uint64_t waited_ns; /* for cores of their own: rlx_bench_settle */
 } rlx_bench_report;
 /* Prints the head and how busy the machine is; judges only with so many processors to be had. */
 rlx_bench_report rlx_bench_report_begin(FILE *out, bool json, uint32_t processors);
+/* Says how many bars were met. The exit code: 1 when one was missed, or when it is not done. */
+int rlx_bench_report_end(const rlx_bench_report *self, bool is_done);
 /* A row called `name` and `more`, marked when nothing is judged. */
 void rlx_bench_report_row(const rlx_bench_report *self, const char *name, const char *more,
                           double value, const char *unit, double limit);
-void rlx_bench_report_judge(rlx_bench_report *self, bool is_met);
+/* The same with a bar on its ratio, at least or at most. Whether it is met is the caller's to say:
+ * the median counts too. */
+void rlx_bench_report_least(rlx_bench_report *self, const char *name, const char *more,
+                            double value, const char *unit, double limit, double bar, bool is_met);
+void rlx_bench_report_most(rlx_bench_report *self, const char *name, const char *more, double value,
+                           const char *unit, double limit, double bar, bool is_met);
 /* Before a trial on several threads: waits until they have a core each. When a topic has waited for
  * seconds it goes on all the same, and its rows are not judged from then on. */
 void rlx_bench_settle(rlx_bench_report *self, uint32_t threads);
@@ -119,8 +135,12 @@ typedef struct rlx_bench_pairs {
 } rlx_bench_pairs;
 void rlx_bench_pairs_begin(rlx_bench_pairs *pairs);
 void rlx_bench_pair(rlx_bench_pairs *pairs, double limit_ns, double ours_ns);
-/* Two rows, the best of each and the median of the pairs, and the bar judged by both. An amount
- * (bytes or operations of one time) makes the first a speed; without one it is a ratio. */
+/* Two rows: ours against the limit, and the median of pairs of them. The bar (0: none) is on the
+ * first and judged by both. */
+void rlx_bench_report_rates(rlx_bench_report *self, const char *name, double ours, double limit,
+                            const char *unit, double median, double bar);
+/* The same of the best times. An amount (bytes or operations of one time) makes the first a speed;
+ * without one it is a ratio. */
 void rlx_bench_report_pairs(rlx_bench_report *self, const char *name, const rlx_bench_pairs *pairs,
                             double amount, const char *unit, double bar);
 

@@ -153,9 +153,9 @@ static void compare_sides(bench *self, const char *name, const pair_side *limit,
     if (self->pair.rank != 0) return;
     double best = rlx_bench_least(&pairs.ours), least = rlx_bench_least(&pairs.limit);
     double median = 1.0 / rlx_bench_median(&pairs.ratio);
-    rlx_bench_report_row(&self->report, name, "", best * 1e-3, "us", least * 1e-3);
+    rlx_bench_report_most(&self->report, name, "", best * 1e-3, "us", least * 1e-3, bar,
+                          best / least <= bar && median <= bar * tolerance);
     rlx_bench_report_row(&self->report, name, ", median of pairs", median, "x", 1.0);
-    rlx_bench_report_judge(&self->report, best / least <= bar && median <= bar * tolerance);
 }
 
 static const char *name_of(char name[80], const char *what, uint64_t bytes) {
@@ -288,12 +288,11 @@ static bool compare_size(bench *self, bench_twin *twin, uint64_t bytes, double *
     }
     if (self->pair.rank != 0) return true;
     double best = rlx_bench_least(&pairs.ours), least = rlx_bench_least(&pairs.limit);
-    rlx_bench_report_row(&self->report,
-                         name_of(name, "all-reduce of private buffers against Open MPI", bytes), "",
-                         best * 1e-3, "us", least * 1e-3);
+    rlx_bench_report_most(&self->report,
+                          name_of(name, "all-reduce of private buffers against Open MPI", bytes),
+                          "", best * 1e-3, "us", least * 1e-3, 1.05, best / least <= 1.05);
     rlx_bench_report_row(&self->report, name, ", median of pairs",
                          1.0 / rlx_bench_median(&pairs.ratio), "x", 1.0);
-    rlx_bench_report_judge(&self->report, best / least <= 1.05);
     *out_ratio = best / least;
     return is_well;
 }
@@ -320,9 +319,8 @@ static void measure_private(bench *self) {
         return;
     }
     double mean = pow(product, 1.0 / PRIVATE_SIZES);
-    rlx_bench_report_row(&self->report, "private buffers against Open MPI, geometric mean", "",
-                         mean, "x", 1.0);
-    rlx_bench_report_judge(&self->report, mean <= 0.9);
+    rlx_bench_report_most(&self->report, "private buffers against Open MPI, geometric mean", "",
+                          mean, "x", 1.0, 0.9, mean <= 0.9);
 }
 
 /* The mpi transport over messages against the MPI it stands on, both over TCP of this host. */
@@ -337,10 +335,10 @@ static void measure_network(bench *self, const char *kind) {
              strcmp(kind, "mpich") == 0 ? "MPICH" : "Open MPI");
     while (is_there &&
            fscanf(twin.from, "%llu %lf %lf %lf", &bytes, &ours, &theirs, &median) == 4) {
-        rlx_bench_report_row(&self->report, name_of(name, what, bytes), "", ours * 1e-3, "us",
-                             theirs * 1e-3);
+        rlx_bench_report_most(&self->report, name_of(name, what, bytes), "", ours * 1e-3, "us",
+                              theirs * 1e-3, 1.15,
+                              ours / theirs <= 1.15 && median <= 1.15 * tolerance);
         rlx_bench_report_row(&self->report, name, ", median of pairs", median, "x", 1.0);
-        rlx_bench_report_judge(&self->report, ours / theirs <= 1.15 && median <= 1.15 * tolerance);
         rows++;
     }
     bench_twin_stop(&twin);
@@ -359,8 +357,8 @@ static void measure_idle(bench *self) {
     if (self->pair.rank != 0) return;
     double used =
         (double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec);
-    rlx_bench_report_row(&self->report, "waiting 300 ms, of a processor", "", used / 3e6, "%", 1.0);
-    rlx_bench_report_judge(&self->report, used / 3e6 < 1.0);
+    rlx_bench_report_most(&self->report, "waiting 300 ms, of a processor", "", used / 3e6, "%", 1.0,
+                          1, used / 3e6 < 1.0);
 }
 
 /* processes -------------------------------------------------------------------------------------
@@ -474,12 +472,10 @@ static void measure_crews(bench *self) {
     }
     if (start == NULL) return;
     double start_ms = rlx_bench_median(start) * 1e-6, barrier_us = rlx_bench_median(barrier) * 1e-3;
-    rlx_bench_report_row(&self->report, "start of 2 ranks with heaps of 16 MiB", "", start_ms, "ms",
-                         20);
-    rlx_bench_report_judge(&self->report, start_ms <= 20);
-    rlx_bench_report_row(&self->report, "barrier, 4 ranks on the processors there are", "",
-                         barrier_us, "us", 10);
-    rlx_bench_report_judge(&self->report, barrier_us <= 10);
+    rlx_bench_report_most(&self->report, "start of 2 ranks with heaps of 16 MiB", "", start_ms,
+                          "ms", 20, 1, start_ms <= 20);
+    rlx_bench_report_most(&self->report, "barrier, 4 ranks on the processors there are", "",
+                          barrier_us, "us", 10, 1, barrier_us <= 10);
     free(start);
 }
 
@@ -539,7 +535,7 @@ int rlx_bench_collective_part(FILE *out, bool json, const char *part) {
         }
     }
     munmap(self.pair.shared, sizeof *self.pair.shared);
-    return is_done ? self.report.code : 1;
+    return rlx_bench_report_end(&self.report, is_done);
 }
 
 int rlx_bench_collective(FILE *out, bool json) {

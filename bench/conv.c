@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double tolerance = 1.25;
 enum { ROUNDS = 1000000, COPY_BYTES = 8 << 20 };
 
 /* When one thread began and ended its part of a copy. */
@@ -35,20 +34,25 @@ static bool check(const char *what, rlx_status status) {
     return status == RLX_OK;
 }
 
-static void print(bench *self, const char *what, const char *unit, double scale, double ours,
-                  double limit, double bar, const rlx_bench_figures *pairs) {
+/* `what` with the threads at hand. */
+static const char *name_of(const bench *self, const char *what, char name[160]) {
+    snprintf(name, 160, "%s, %u thread%s", what, self->threads, self->threads == 1 ? "" : "s");
+    return name;
+}
+
+static void print(const bench *self, const char *what, const char *unit, double value,
+                  double limit) {
     char name[160];
-    const char *judged = bar > 0 && !self->report.is_judged ? " (not judged)" : "";
-    const char *plural = self->threads == 1 ? "" : "s";
-    snprintf(name, sizeof name, "%s, %u thread%s%s", what, self->threads, plural, judged);
-    rlx_bench_row(self->report.out, self->report.json, name, ours * scale, unit, limit * scale);
-    if (pairs == NULL) return;
-    double median = rlx_bench_median(pairs);
-    snprintf(name, sizeof name, "%s, %u thread%s, median of pairs%s", what, self->threads, plural,
-             judged);
-    rlx_bench_row(self->report.out, self->report.json, name, median, "of 1", 1.0);
-    if (self->report.is_judged && (ours < bar * limit || median * tolerance < bar))
-        self->report.code = 1;
+    rlx_bench_report_row(&self->report, name_of(self, what, name), "", value, unit, limit);
+}
+
+/* Operations or bytes per second, measured in turns, as giga; bar 0: none. */
+static void print_rates(bench *self, const char *what, const char *unit,
+                        const rlx_bench_figures *ours, const rlx_bench_figures *limit,
+                        const rlx_bench_figures *pairs, double bar) {
+    char name[160];
+    rlx_bench_report_rates(&self->report, name_of(self, what, name), rlx_bench_most(ours) * 1e-9,
+                           rlx_bench_most(limit) * 1e-9, unit, rlx_bench_median(pairs), bar);
 }
 
 static double work_multiply_add(void *user, uint32_t thread, uint32_t threads) {
@@ -153,8 +157,7 @@ static void print_layers(bench *self, const char *network, const rlx_exec *exec,
         if (rows[i].op != RLX_OP_CONV || rows[i].runs == 0 || best->least[i] == 0) continue;
         snprintf(name, sizeof name, "%s layer %.40s (%.40s)", network, rows[i].name,
                  rows[i].kernel);
-        print(self, name, "GFLOP/s", 1e-9, (double)rows[i].flops * 1e9 / (double)best->least[i],
-              limit, 0, NULL);
+        print(self, name, "GFLOP/s", (double)rows[i].flops / (double)best->least[i], limit * 1e-9);
     }
 }
 
@@ -187,12 +190,11 @@ static bool measure_network(bench *self, const char *network, rlx_exec *exec, ne
         print_layers(self, network, exec, &best, rlx_bench_most(&limit));
     if (is_done) {
         snprintf(name, sizeof name, "%s convolutions", network);
-        print(self, name, "GFLOP/s", 1e-9, rlx_bench_most(&ours), rlx_bench_most(&limit), bars.bar,
-              &pairs);
+        print_rates(self, name, "GFLOP/s", &ours, &limit, &pairs, bars.bar);
         snprintf(name, sizeof name, "%s whole, best", network);
-        print(self, name, "ms", 1e-6, rlx_bench_least(&times), 0, 0, NULL);
+        print(self, name, "ms", rlx_bench_least(&times) * 1e-6, 0);
         snprintf(name, sizeof name, "%s whole, median", network);
-        print(self, name, "ms", 1e-6, rlx_bench_median(&times), 0, 0, NULL);
+        print(self, name, "ms", rlx_bench_median(&times) * 1e-6, 0);
     }
     free(best.least);
     return is_done;
@@ -274,8 +276,7 @@ static bool measure_depthwise(bench *self, const depthwise_case *row, rlx_exec *
         pairs.items[i] = ours.items[i] / limit.items[i];
     }
     if (is_done) {
-        print(self, row->name, "GB/s", 1e-9, rlx_bench_most(&ours), rlx_bench_most(&limit), 0.6,
-              &pairs);
+        print_rates(self, row->name, "GB/s", &ours, &limit, &pairs, 0.6);
     }
     return is_done;
 }
@@ -333,5 +334,5 @@ int rlx_bench_conv(FILE *out, bool json) {
     if (threads > 1) is_done = is_done && bench_threads(&self, threads);
     free(self.from);
     free(self.to);
-    return is_done ? self.report.code : 1;
+    return rlx_bench_report_end(&self.report, is_done);
 }

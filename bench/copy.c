@@ -67,9 +67,9 @@ static int bench_size(bench *self, uint64_t bytes) {
     }
     snprintf(name, sizeof name, "copy %llu KiB, thread against sync",
              (unsigned long long)(bytes >> 10));
-    rlx_bench_report_row(&self->report, name, "", (double)bytes / rlx_bench_median(&all.ours),
-                         "GB/s", (double)bytes / rlx_bench_median(&all.limit));
-    rlx_bench_report_judge(&self->report, rlx_bench_median(&all.ratio) >= 0.95);
+    rlx_bench_report_least(&self->report, name, "", (double)bytes / rlx_bench_median(&all.ours),
+                           "GB/s", (double)bytes / rlx_bench_median(&all.limit), 0.95,
+                           rlx_bench_median(&all.ratio) >= 0.95);
     return 0;
 }
 
@@ -93,11 +93,10 @@ static int bench_handover(bench *self, bool is_round_trip) {
         }
         times.items[times.count++] = (double)(rlx_bench_now_ns() - start) / HANDOVER_TILES;
     }
-    rlx_bench_report_row(&self->report, "hand-over per tile",
-                         is_round_trip ? ", to the thread and back, median"
-                                       : ", issue + wait, median",
-                         rlx_bench_median(&times), "ns", 1000.0);
-    rlx_bench_report_judge(&self->report, rlx_bench_median(&times) <= 1000.0);
+    rlx_bench_report_most(
+        &self->report, "hand-over per tile",
+        is_round_trip ? ", to the thread and back, median" : ", issue + wait, median",
+        rlx_bench_median(&times), "ns", 1000.0, 1, rlx_bench_median(&times) <= 1000.0);
     return 0;
 }
 
@@ -348,5 +347,5 @@ int rlx_bench_copy(FILE *out, bool json) {
     free(self.source);
     free(self.destination);
     kept_sum = self.sum;
-    return code != 0 ? 1 : self.report.code;
+    return rlx_bench_report_end(&self.report, code == 0);
 }

@@ -158,5 +158,5 @@ int rlx_bench_elementwise(FILE *out, bool json) {
     if (is_done) is_done = bench_pair(&self, threads);
     free(self.from);
     free(self.to);
-    return is_done ? self.report.code : 1;
+    return rlx_bench_report_end(&self.report, is_done);
 }

@@ -24,14 +24,14 @@ typedef struct limits {
 /* The best and the median of the trials, as two rows. */
 static void print(const limits *self, const char *what, uint32_t threads,
                   const rlx_bench_figures *rates, double scale, const char *unit, double limit) {
-    const char *judged = self->busy > RLX_BENCH_BUSY_LIMIT ? " (not judged)" : "";
+    rlx_bench_bar none = {.verdict = self->busy > RLX_BENCH_BUSY_LIMIT ? "not judged" : NULL};
     char name[96];
-    snprintf(name, sizeof name, "%s, %u %s%s", what, threads, threads == 1 ? "thread" : "threads",
-             judged);
-    rlx_bench_row(self->out, self->json, name, rlx_bench_most(rates) * scale, unit, limit);
-    snprintf(name, sizeof name, "%s, %u %s, median%s", what, threads,
-             threads == 1 ? "thread" : "threads", judged);
-    rlx_bench_row(self->out, self->json, name, rlx_bench_median(rates) * scale, unit, limit);
+    snprintf(name, sizeof name, "%s, %u thread%s", what, threads, threads == 1 ? "" : "s");
+    rlx_bench_row_with(self->out, self->json, name, rlx_bench_most(rates) * scale, unit, limit,
+                       none);
+    snprintf(name, sizeof name, "%s, %u thread%s, median", what, threads, threads == 1 ? "" : "s");
+    rlx_bench_row_with(self->out, self->json, name, rlx_bench_median(rates) * scale, unit, limit,
+                       none);
 }
 
 static double work_chain(void *user, uint32_t thread, uint32_t threads) {

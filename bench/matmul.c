@@ -61,8 +61,8 @@ static bool compare(bench *self, const int *shape, const subject *what, ready *m
     double ratio = rlx_bench_median(&pairs[best]);
     snprintf(name, sizeof name, "%s, %u thread%s, time against ", what->name, what->threads,
              what->threads == 1 ? "" : "s");
-    rlx_bench_report_row(&self->base.report, name, peer_names[best], ratio, "of its time", 1.03);
-    rlx_bench_report_judge(&self->base.report, ratio <= 1.03);
+    rlx_bench_report_most(&self->base.report, name, peer_names[best], ratio, "of its time", 1, 1.03,
+                          ratio <= 1.03);
     self->logs += log(ratio);
     self->log_count++;
     return true;
@@ -149,9 +149,8 @@ static void print_mean(bench *self) {
         return;
     }
     double mean = exp(self->logs / self->log_count);
-    rlx_bench_report_row(&self->base.report, "time against the faster peer", ", geometric mean",
-                         mean, "of its time", 0.90);
-    rlx_bench_report_judge(&self->base.report, mean <= 0.90);
+    rlx_bench_report_most(&self->base.report, "time against the faster peer", ", geometric mean",
+                          mean, "of its time", 1, 0.90, mean <= 0.90);
 }
 
 static bool measure_all(bench *self) {

@@ -31,7 +31,9 @@ static rlx_status print_graph(FILE *out, bool json, const rlx_bench_graph *row, 
     if (status == RLX_OK) {
         uint64_t scratch = rlx_plan_segment_bytes(plan, RLX_SEGMENT_SCRATCH);
         snprintf(name, sizeof name, "%s scratch", row->name);
-        rlx_bench_row(out, json, name, (double)scratch, "bytes", (double)row->scratch_limit);
+        rlx_bench_bar most = {1, true, scratch <= row->scratch_limit ? "met" : "missed"};
+        rlx_bench_row_with(out, json, name, (double)scratch, "bytes", (double)row->scratch_limit,
+                           most);
         snprintf(name, sizeof name, "%s scratch against the lower bound", row->name);
         rlx_bench_row(out, json, name, (double)scratch, "bytes", (double)entry.lower_bound);
         if (scratch > row->scratch_limit) *out_code = 1;

@@ -17,15 +17,43 @@ rlx_bench_report rlx_bench_report_begin(FILE *out, bool json, uint32_t processor
     return report;
 }
 
-void rlx_bench_report_row(const rlx_bench_report *self, const char *name, const char *more,
-                          double value, const char *unit, double limit) {
-    char full[200];
-    snprintf(full, sizeof full, "%s%s%s", name, more, self->is_judged ? "" : " (not judged)");
-    rlx_bench_row(self->out, self->json, full, value, unit, limit);
+int rlx_bench_report_end(const rlx_bench_report *self, bool is_done) {
+    if (self->met + self->missed + self->unjudged > 0)
+        fprintf(stderr, "rlx bench: bars: %u met, %u missed, %u not judged\n", self->met,
+                self->missed, self->unjudged);
+    return is_done && self->missed == 0 ? self->code : 1;
 }
 
-void rlx_bench_report_judge(rlx_bench_report *self, bool is_met) {
-    if (self->is_judged && !is_met) self->code = 1;
+static void print_row(const rlx_bench_report *self, const char *name, const char *more,
+                      double value, const char *unit, double limit, rlx_bench_bar bar) {
+    char full[200];
+    snprintf(full, sizeof full, "%s%s", name, more);
+    rlx_bench_row_with(self->out, self->json, full, value, unit, limit, bar);
+}
+
+void rlx_bench_report_row(const rlx_bench_report *self, const char *name, const char *more,
+                          double value, const char *unit, double limit) {
+    rlx_bench_bar none = {.verdict = self->is_judged ? NULL : "not judged"};
+    print_row(self, name, more, value, unit, limit, none);
+}
+
+/* The verdict, counted. */
+static const char *judge(rlx_bench_report *self, bool is_met) {
+    if (!self->is_judged) return self->unjudged++, "not judged";
+    if (!is_met) return self->missed++, "missed";
+    return self->met++, "met";
+}
+
+void rlx_bench_report_least(rlx_bench_report *self, const char *name, const char *more,
+                            double value, const char *unit, double limit, double bar, bool is_met) {
+    rlx_bench_bar least = {bar, false, judge(self, is_met)};
+    print_row(self, name, more, value, unit, limit, least);
+}
+
+void rlx_bench_report_most(rlx_bench_report *self, const char *name, const char *more, double value,
+                           const char *unit, double limit, double bar, bool is_met) {
+    rlx_bench_bar most = {bar, true, judge(self, is_met)};
+    print_row(self, name, more, value, unit, limit, most);
 }
 
 void rlx_bench_pair(rlx_bench_pairs *pairs, double limit_ns, double ours_ns) {
@@ -40,15 +68,24 @@ void rlx_bench_pairs_begin(rlx_bench_pairs *pairs) {
     pairs->limit.count = pairs->ours.count = pairs->ratio.count = 0;
 }
 
+void rlx_bench_report_rates(rlx_bench_report *self, const char *name, double ours, double limit,
+                            const char *unit, double median, double bar) {
+    if (bar > 0) {
+        bool is_met = ours >= bar * limit && median * tolerance >= bar;
+        rlx_bench_report_least(self, name, "", ours, unit, limit, bar, is_met);
+    } else {
+        rlx_bench_report_row(self, name, "", ours, unit, limit);
+    }
+    rlx_bench_report_row(self, name, ", median of pairs", median, "of 1", 1.0);
+}
+
 void rlx_bench_report_pairs(rlx_bench_report *self, const char *name, const rlx_bench_pairs *pairs,
                             double amount, const char *unit, double bar) {
     double ours = rlx_bench_least(&pairs->ours), limit = rlx_bench_least(&pairs->limit);
     double median = rlx_bench_median(&pairs->ratio);
     if (amount > 0) {
-        rlx_bench_report_row(self, name, "", amount / ours, unit, amount / limit);
+        rlx_bench_report_rates(self, name, amount / ours, amount / limit, unit, median, bar);
     } else {
-        rlx_bench_report_row(self, name, "", limit / ours, "of 1", 1.0);
+        rlx_bench_report_rates(self, name, limit / ours, 1.0, "of 1", median, bar);
     }
-    rlx_bench_report_row(self, name, ", median of pairs", median, "of 1", 1.0);
-    rlx_bench_report_judge(self, limit / ours >= bar && median * tolerance >= bar);
 }

@@ -77,7 +77,9 @@ static int bench_file(FILE *out, bool json, const char *path, char letter) {
     }
     if (code == 0) {
         snprintf(name, sizeof name, "place %c %s", letter, report.fits ? "fits" : "does not fit");
-        rlx_bench_row(out, json, name, (double)report.elapsed_ns * 1e-9, "s", fit_limit_seconds);
+        rlx_bench_bar most = {1, true, report.fits ? "met" : "missed"};
+        rlx_bench_row_with(out, json, name, (double)report.elapsed_ns * 1e-9, "s",
+                           fit_limit_seconds, most);
         code = !report.fits;
     }
     free(items);
@@ -119,7 +121,8 @@ static int bench_generated(FILE *out, bool json, uint32_t count, double limit_ms
     }
     if (code == 0) {
         snprintf(name, sizeof name, "place %" PRIu32 " buffers", count);
-        rlx_bench_row(out, json, name, best_ms, "ms", limit_ms);
+        rlx_bench_bar most = {1, true, best_ms <= limit_ms ? "met" : "missed"};
+        rlx_bench_row_with(out, json, name, best_ms, "ms", limit_ms, most);
         snprintf(name, sizeof name, "place %" PRIu32 " buffers, peak", count);
         rlx_bench_row(out, json, name, (double)report.peak, "bytes", (double)report.lower_bound);
         code = best_ms > limit_ms;

@@ -4,7 +4,7 @@
 
 void rlx_bench_head(FILE *out, bool json) {
     if (json) return;
-    fputs("| name | value | unit | limit | ratio |\n|---|---|---|---|---|\n", out);
+    fputs("| name | value | unit | limit | ratio | bar |\n|---|---|---|---|---|---|\n", out);
 }
 
 /* Names of steps come from model files and may hold anything. */
@@ -32,30 +32,41 @@ static void print_number(FILE *out, double value) {
 }
 
 static void print_json(FILE *out, const char *name, double value, const char *unit, double limit,
-                       double ratio) {
+                       double ratio, rlx_bench_bar bar) {
     fputs("{\"name\": \"", out);
     print_json_text(out, name);
-    fprintf(out, "\", \"value\": %.10g, \"unit\": \"%s\", \"limit\": %.10g, \"ratio\": %.4f}\n",
-            value, unit, limit, ratio);
+    fprintf(out, "\", \"value\": %.10g, \"unit\": \"%s\", \"limit\": %.10g, \"ratio\": %.4f", value,
+            unit, limit, ratio);
+    if (bar.ratio > 0)
+        fprintf(out, ", \"bar\": \"%s %.4g\"", bar.is_most ? "at most" : "at least", bar.ratio);
+    if (bar.verdict != NULL) fprintf(out, ", \"verdict\": \"%s\"", bar.verdict);
+    fputs("}\n", out);
 }
 
-void rlx_bench_row(FILE *out, bool json, const char *name, double value, const char *unit,
-                   double limit) {
-    double ratio = limit > 0.0 ? value / limit : 0.0;
-    if (json) {
-        print_json(out, name, value, unit, limit, ratio);
-        fflush(out);
-        return;
-    }
+static void print_table(FILE *out, const char *name, double value, const char *unit, double limit,
+                        double ratio, rlx_bench_bar bar) {
     fputs("| ", out);
     print_table_text(out, name);
     print_number(out, value);
     fprintf(out, " | %s", unit);
     if (limit > 0.0) {
         print_number(out, limit);
-        fprintf(out, " | %.3f |\n", ratio);
+        fprintf(out, " | %.3f |", ratio);
     } else {
-        fputs(" | - | - |\n", out);
+        fputs(" | - | - |", out);
     }
+    if (bar.ratio > 0) fprintf(out, " %s %.4g:", bar.is_most ? "at most" : "at least", bar.ratio);
+    fprintf(out, " %s |\n", bar.verdict != NULL ? bar.verdict : "-");
+}
+
+void rlx_bench_row_with(FILE *out, bool json, const char *name, double value, const char *unit,
+                        double limit, rlx_bench_bar bar) {
+    double ratio = limit > 0.0 ? value / limit : 0.0;
+    (json ? print_json : print_table)(out, name, value, unit, limit, ratio, bar);
     fflush(out);
+}
+
+void rlx_bench_row(FILE *out, bool json, const char *name, double value, const char *unit,
+                   double limit) {
+    rlx_bench_row_with(out, json, name, value, unit, limit, (rlx_bench_bar){0});
 }

@@ -223,5 +223,5 @@ int rlx_bench_rows(FILE *out, bool json) {
     }
     if (self.from != NULL) munmap(self.from, self.bytes);
     if (self.to != NULL) munmap(self.to, self.bytes);
-    return is_done ? self.report.code : 1;
+    return rlx_bench_report_end(&self.report, is_done);
 }

@@ -26,9 +26,9 @@ static const double tolerance = 1.25;
 static void print_cost(rlx_bench_report *self, const char *name, const rlx_bench_figures *us,
                        double limit) {
     double best = rlx_bench_least(us), median = rlx_bench_median(us);
-    rlx_bench_report_row(self, name, "", best, "us", limit);
+    rlx_bench_report_most(self, name, "", best, "us", limit, 1,
+                          best <= limit && median <= limit * tolerance);
     rlx_bench_report_row(self, name, ", median", median, "us", limit * tolerance);
-    rlx_bench_report_judge(self, best <= limit && median <= limit * tolerance);
 }
 
 /* What a chain consists of: v1 = op(v0 MORE, v2 = op(v1 MORE, and so on. */
@@ -204,5 +204,5 @@ int rlx_bench_steps(FILE *out, bool json) {
                    with_pair(&self, shape, SHARED_STEPS, shared, NULL) &&
                    with_pair(&self, shape, 10, measure_crowded, "small steps") &&
                    with_pair(&self, "[1048576]", 10, measure_crowded, "large steps");
-    return is_done ? self.code : 1;
+    return rlx_bench_report_end(&self, is_done);
 }

@@ -216,5 +216,5 @@ int rlx_bench_stream(FILE *out, bool json) {
         free(self.stages[i]);
     }
     kept_sum = self.sum;
-    return code != 0 ? 1 : self.report.code;
+    return rlx_bench_report_end(&self.report, code == 0);
 }

@@ -78,9 +78,9 @@ static bool compare(bench *self, const char *name, ready *ours, ready *other, ui
     median = rlx_bench_median(&pairs.ratio);
     rlx_bench_report_row(&self->report, name, ", ours", rlx_bench_least(&pairs.ours) * 1e-3, "us",
                          0);
-    rlx_bench_report_row(&self->report, name, "", least, "times", bar);
+    rlx_bench_report_least(&self->report, name, "", least, "times", bar, 1,
+                           least >= bar && median * 1.25 >= bar);
     rlx_bench_report_row(&self->report, name, ", median of pairs", median, "times", bar);
-    rlx_bench_report_judge(&self->report, least >= bar && median * 1.25 >= bar);
     return true;
 }
 
@@ -110,8 +110,8 @@ static bool count_run(bench *self, const char *name, ready *model, double submit
     double recorded = (double)(after.recordings - before.recordings);
     double submitted = (double)(after.submits - before.submits);
     rlx_bench_report_row(&self->report, name, ": recordings of a run", recorded, "", 0);
-    rlx_bench_report_row(&self->report, name, ": submits of a run", submitted, "", submits);
-    rlx_bench_report_judge(&self->report, recorded == 0 && submitted == submits);
+    rlx_bench_report_most(&self->report, name, ": submits of a run", submitted, "", submits, 1,
+                          recorded == 0 && submitted == submits);
     return true;
 }
 
@@ -166,8 +166,7 @@ static bool host_steps(bench *self, const char *name, rlx_graph *graph) {
     rlx_plan_destroy(plan);
     rlx_session_destroy(session);
     if (!is_done) return false;
-    rlx_bench_report_row(&self->report, name, ": steps on the host", count, "", 0);
-    rlx_bench_report_judge(&self->report, count == 0);
+    rlx_bench_report_most(&self->report, name, ": steps on the host", count, "", 0, 0, count == 0);
     return true;
 }
 
@@ -224,13 +223,14 @@ static rlx_status decode(bench *self, rlx_device *device, rlx_session *session) 
     double up = (double)(after.upload_bytes - before.upload_bytes);
     double down = (double)(after.download_bytes - before.download_bytes);
     double recorded = (double)(after.recordings - before.recordings);
-    rlx_bench_report_row(&self->report, "decode step, bytes to the device", " (token and position)",
-                         up, "B", 2 * sizeof(int64_t));
-    rlx_bench_report_row(&self->report, "decode step, bytes from the device",
-                         " (logits and fault record)", down, "B", (double)logits + FAULT_RECORD);
-    rlx_bench_report_row(&self->report, "decode step", ": recordings", recorded, "", 0);
-    rlx_bench_report_judge(&self->report, up <= 2 * sizeof(int64_t) && recorded == 0 &&
-                                              down <= (double)logits + FAULT_RECORD);
+    rlx_bench_report_most(&self->report, "decode step, bytes to the device",
+                          " (token and position)", up, "B", 2 * sizeof(int64_t), 1,
+                          up <= 2 * sizeof(int64_t));
+    rlx_bench_report_most(&self->report, "decode step, bytes from the device",
+                          " (logits and fault record)", down, "B", (double)logits + FAULT_RECORD, 1,
+                          down <= (double)logits + FAULT_RECORD);
+    rlx_bench_report_most(&self->report, "decode step", ": recordings", recorded, "", 0, 0,
+                          recorded == 0);
     return RLX_OK;
 }
 
@@ -280,5 +280,5 @@ int rlx_bench_vulkan(FILE *out, bool json, const char *device,
         return 0;
     }
     self.report = rlx_bench_report_begin(out, json, rlx_bench_threads() < 2 ? 1 : 2);
-    return measure_all(&self, decoder) ? self.report.code : 1;
+    return rlx_bench_report_end(&self.report, measure_all(&self, decoder));
 }

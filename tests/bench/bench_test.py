@@ -28,6 +28,7 @@ class Memory(unittest.TestCase):
             self.assertEqual(scratch["unit"], "bytes")
             self.assertGreater(scratch["value"], 0)
             self.assertLessEqual(scratch["value"], scratch["limit"], network)
+            self.assertEqual((scratch["bar"], scratch["verdict"]), ("at most 1", "met"))
             self.assertEqual(bound["value"], scratch["value"])
             self.assertGreaterEqual(bound["value"], bound["limit"], network)
 
@@ -46,7 +47,7 @@ class Collective(unittest.TestCase):
         if "needs two processors" in err:
             self.skipTest(err)
         self.assertIn(code, (0, 1), err)
-        return {row["name"].replace(" (not judged)", ""): row for row in rows_of_json(out)}
+        return {row["name"]: row for row in rows_of_json(out)}
 
     def test_small_calls_have_a_limit_of_the_same_run(self):
         rows = self.rows("small")
@@ -54,6 +55,8 @@ class Collective(unittest.TestCase):
             self.assertGreater(rows[name]["limit"], 0)
             self.assertGreater(rows[name]["value"], 0)
             self.assertIn(name + ", median of pairs", rows)
+            self.assertRegex(rows[name]["bar"], "^at most 1")
+            self.assertIn(rows[name]["verdict"], ("met", "missed", "not judged"))
         self.assertIn("limit: a cache line, one way", rows)
 
 
