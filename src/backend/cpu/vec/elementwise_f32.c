@@ -62,35 +62,40 @@ VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
 #define CHEAP_ONE_CLIP(x, i)     ONE(CLIP, x)
 CHEAP_OPS(CHEAP)
 
-/* What comes before this line is done before what comes after it. Left to itself gcc mixes the
- * instructions of eight vectors, runs out of registers and moves values to and fro. */
+/* What comes before this line is done before what comes after it, and powers rest in memory until
+ * they are multiplied by. Left to itself gcc mixes the instructions of eight vectors, runs out of
+ * registers and moves values to and fro. */
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32
-#define IN_TURN(x) __asm__ volatile("" : "+x"(x))
+#define IN_TURN(x, power) __asm__ volatile("" : "+x"(x), "+m"(power))
 #else
-#define IN_TURN(x) (void)0
+#define IN_TURN(x, power) (void)0
 #endif
-#define AS_IT_LIKES(x) (void)0
+#define AS_IT_LIKES(x, power) (void)0
 
 /* In two loops. Instructions of one vector wait for each other, and the processor looks only so far
  * ahead: two loops of half the length keep twice as many vectors going. */
 #define TO_ARRAY(value, i)   x[i] = value;
 #define FROM_ARRAY(value, i) value = x[i];
-#define LONG(name, function, order)                                           \
-    LINK(unary_##name) {                                                      \
-        vf x[8], r[8], power[8];                                              \
-        EACH(TO_ARRAY)                                                        \
-        VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
-            vec_reduced z = vec_##function##_begin(x[i]);                     \
-            r[i] = z.r, power[i] = z.power;                                   \
-            order(r[i]);                                                      \
-            order(power[i]);                                                  \
-        }                                                                     \
-        VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
-            x[i] = vec_##function##_end(x[i], (vec_reduced){r[i], power[i]}); \
-            order(x[i]);                                                      \
-        }                                                                     \
-        EACH(FROM_ARRAY)                                                      \
-        PASS_ON;                                                              \
+/* The block in it is over before the next link is called: with memory in use that would be a call,
+ * not a jump. */
+#define LONG(name, function, order)                                               \
+    LINK(unary_##name) {                                                          \
+        vf x[8];                                                                  \
+        EACH(TO_ARRAY);                                                           \
+        {                                                                         \
+            vf r[8], power[8];                                                    \
+            VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
+                vec_reduced z = vec_##function##_begin(x[i]);                     \
+                r[i] = z.r, power[i] = z.power;                                   \
+                order(r[i], power[i]);                                            \
+            }                                                                     \
+            VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
+                x[i] = vec_##function##_end(x[i], (vec_reduced){r[i], power[i]}); \
+                order(x[i], power[i]);                                            \
+            }                                                                     \
+        }                                                                         \
+        EACH(FROM_ARRAY)                                                          \
+        PASS_ON;                                                                  \
     }
 LONG_OPS(LONG)
 /* Shorter where the result has 16 bits. */
