@@ -108,7 +108,7 @@ typedef void (*vec_link_run)(const vec_link *link, int64_t at, vf a, vf b, vf c,
 struct vec_link {
     vec_link_run run;
     char *memory;
-    int64_t mask; /* -1: memory goes along with `at`; 0: it is one block */
+    int64_t step; /* bytes that memory goes on per element; 0: it is one block */
     double alpha, beta;
 };
 

@@ -14,7 +14,7 @@ static bool is_byte(rlx_dtype dtype) {
 static void add(vec_program *self, vec_link_run run, uint16_t slot, const vec_step *step) {
     uint32_t i = self->link_count++;
     self->slots[i] = slot;
-    self->links[i] = (vec_link){.run = run, .mask = -1};
+    self->links[i] = (vec_link){.run = run};
     if (step == NULL) return;
     self->links[i].alpha = step->alpha;
     self->links[i].beta = step->beta;
@@ -207,25 +207,31 @@ static void point_links(const vec_frame *frame, char *const *inputs, char *out) 
         if (slot == VEC_SLOT_NONE) continue;
         if (slot < VEC_INPUTS) {
             link->memory = inputs[slot];
-            link->mask = self->inputs[slot].is_spread ? 0 : -1;
+            link->step = self->inputs[slot].is_spread ? 0 : self->inputs[slot].link_bytes;
         } else if (slot == VEC_SLOT_OUT) {
             link->memory = out;
+            link->step = self->output.link_bytes;
         } else if (slot >= VEC_SLOT_FETCH) {
             link->memory = inputs[(slot - VEC_SLOT_FETCH) % VEC_INPUTS] + frame->ahead;
             if (slot >= VEC_SLOT_FETCH_MORE) link->memory += 256;
         } else if (slot >= VEC_SLOT_WIDE) {
             link->memory = frame->memory + self->inputs[slot - VEC_SLOT_WIDE].cells_at;
-            link->mask = 0;
         } else {
             link->memory = frame->memory + (slot - VEC_INPUTS) * self->register_bytes;
-            link->mask = 0;
         }
     }
 }
 
+/* The first link loads: it gets whatever is in the registers. */
 VEC_INLINE void start(const vec_link *first, int64_t at) {
+#if defined(__AVX2__) && (RLX_VEC_BYTES == 32 || defined(__AVX512F__))
+    vf a, b, c, d, e, f, g, h;
+    __asm__("" : "=x"(a), "=x"(b), "=x"(c), "=x"(d), "=x"(e), "=x"(f), "=x"(g), "=x"(h));
+    first->run(first, at, a, b, c, d, e, f, g, h);
+#else
     vf zero = {0};
     first->run(first, at, zero, zero, zero, zero, zero, zero, zero, zero);
+#endif
 }
 
 /* A block from fewer bytes than one; zeros behind them. By vectors, so that vectors can be read
@@ -292,15 +298,25 @@ static ahead inputs_ahead(const vec_program *self, char *const *inputs) {
     return list;
 }
 
+/* A block of bytes: without a loop, whose instructions would take the place of others that could
+ * run ahead. */
+VEC_INLINE void ask_for(const char *line, int64_t bytes) {
+    VEC_UNROLLED for (int64_t byte = 0; byte < VEC_BLOCK; byte += 64)
+        __builtin_prefetch(line + byte, 0, 3);
+    if (bytes == 1) return;
+    VEC_UNROLLED for (int64_t byte = VEC_BLOCK; byte < 2 * VEC_BLOCK; byte += 64)
+        __builtin_prefetch(line + byte, 0, 3);
+    if (bytes == 2) return;
+    VEC_UNROLLED for (int64_t byte = 2 * VEC_BLOCK; byte < 4 * VEC_BLOCK; byte += 64)
+        __builtin_prefetch(line + byte, 0, 3);
+}
+
 static void run_blocks(const vec_frame *frame, char *const *inputs, char *out, int64_t count) {
     ahead list = inputs_ahead(frame->program, inputs);
     point_links(frame, inputs, out);
     for (int64_t at = 0; at < count; at += VEC_BLOCK) {
-        for (uint32_t i = 0; i < list.count; i++) {
-            const char *line = list.from[i] + at * list.bytes[i];
-            for (int64_t byte = 0; byte < VEC_BLOCK * list.bytes[i]; byte += 64)
-                __builtin_prefetch(line + byte, 0, 3);
-        }
+        for (uint32_t i = 0; i < list.count; i++)
+            ask_for(list.from[i] + at * list.bytes[i], list.bytes[i]);
         start(frame->links, at);
     }
 }

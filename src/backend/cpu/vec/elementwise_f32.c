@@ -11,10 +11,18 @@
 /* M(value, its number) for each vector of a block. */
 #define EACH(M)    M(a, 0) M(b, 1) M(c, 2) M(d, 3) M(e, 4) M(f, 5) M(g, 6) M(h, 7)
 #define LINK(name) static void name(const vec_link *link, int64_t at, VALUES)
-#define PASS_ON    link[1].run(link + 1, at, a, b, c, d, e, f, g, h)
+/* To the next link. Told that the address may be any, gcc takes two instructions for it, not four:
+ * a chain has one of these per op and block. */
+#define PASS_ON               \
+    link++;                   \
+    __asm__("" : "+r"(link)); \
+    link->run(link, at, a, b, c, d, e, f, g, h)
 
+VEC_INLINE void *memory_at(const vec_link *link, int64_t at) {
+    return link->memory + at * link->step;
+}
 VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
-    return (float *)(void *)link->memory + (at & link->mask);
+    return memory_at(link, at);
 }
 
 /* clang-format off */
@@ -54,35 +62,40 @@ VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
 #define CHEAP_ONE_CLIP(x, i)     ONE(CLIP, x)
 CHEAP_OPS(CHEAP)
 
-/* What comes before this line is done before what comes after it. Left to itself gcc mixes the
- * instructions of eight vectors, runs out of registers and moves values to and fro. */
+/* What comes before this line is done before what comes after it, and powers rest in memory until
+ * they are multiplied by. Left to itself gcc mixes the instructions of eight vectors, runs out of
+ * registers and moves values to and fro. */
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32
-#define IN_TURN(x) __asm__ volatile("" : "+x"(x))
+#define IN_TURN(x, power) __asm__ volatile("" : "+x"(x), "+m"(power))
 #else
-#define IN_TURN(x) (void)0
+#define IN_TURN(x, power) (void)0
 #endif
-#define AS_IT_LIKES(x) (void)0
+#define AS_IT_LIKES(x, power) (void)0
 
 /* In two loops. Instructions of one vector wait for each other, and the processor looks only so far
  * ahead: two loops of half the length keep twice as many vectors going. */
 #define TO_ARRAY(value, i)   x[i] = value;
 #define FROM_ARRAY(value, i) value = x[i];
-#define LONG(name, function, order)                                           \
-    LINK(unary_##name) {                                                      \
-        vf x[8], r[8], power[8];                                              \
-        EACH(TO_ARRAY)                                                        \
-        VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
-            vec_reduced z = vec_##function##_begin(x[i]);                     \
-            r[i] = z.r, power[i] = z.power;                                   \
-            order(r[i]);                                                      \
-            order(power[i]);                                                  \
-        }                                                                     \
-        VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
-            x[i] = vec_##function##_end(x[i], (vec_reduced){r[i], power[i]}); \
-            order(x[i]);                                                      \
-        }                                                                     \
-        EACH(FROM_ARRAY)                                                      \
-        PASS_ON;                                                              \
+/* The block in it is over before the next link is called: with memory in use that would be a call,
+ * not a jump. */
+#define LONG(name, function, order)                                               \
+    LINK(unary_##name) {                                                          \
+        vf x[8];                                                                  \
+        EACH(TO_ARRAY);                                                           \
+        {                                                                         \
+            vf r[8], power[8];                                                    \
+            VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
+                vec_reduced z = vec_##function##_begin(x[i]);                     \
+                r[i] = z.r, power[i] = z.power;                                   \
+                order(r[i], power[i]);                                            \
+            }                                                                     \
+            VEC_UNROLLED for (int i = 0; i < 8; i++) {                            \
+                x[i] = vec_##function##_end(x[i], (vec_reduced){r[i], power[i]}); \
+                order(x[i], power[i]);                                            \
+            }                                                                     \
+        }                                                                         \
+        EACH(FROM_ARRAY)                                                          \
+        PASS_ON;                                                                  \
     }
 LONG_OPS(LONG)
 /* Shorter where the result has 16 bits. */
@@ -122,18 +135,18 @@ VEC_INLINE vf most(vf x, vf y) {
 VEC_INLINE vf prelu(vf x, vf y) {
     return vf_select(x < 0.0f, x * y, x);
 }
-#define BINARY_OF(name, function, T, get)                                       \
-    LINK(binary_##name) {                                                       \
-        const T *m = (const T *)(const void *)link->memory + (at & link->mask); \
-        a = function(a, get(m));                                                \
-        b = function(b, get(m + VF));                                           \
-        c = function(c, get(m + 2 * VF));                                       \
-        d = function(d, get(m + 3 * VF));                                       \
-        e = function(e, get(m + 4 * VF));                                       \
-        f = function(f, get(m + 5 * VF));                                       \
-        g = function(g, get(m + 6 * VF));                                       \
-        h = function(h, get(m + 7 * VF));                                       \
-        PASS_ON;                                                                \
+#define BINARY_OF(name, function, T, get) \
+    LINK(binary_##name) {                 \
+        const T *m = memory_at(link, at); \
+        a = function(a, get(m));          \
+        b = function(b, get(m + VF));     \
+        c = function(c, get(m + 2 * VF)); \
+        d = function(d, get(m + 3 * VF)); \
+        e = function(e, get(m + 4 * VF)); \
+        f = function(f, get(m + 5 * VF)); \
+        g = function(g, get(m + 6 * VF)); \
+        h = function(h, get(m + 7 * VF)); \
+        PASS_ON;                          \
     }
 #define BINARY(name, function) BINARY_OF(name, function, float, vf_load)
 #define REVERSED(name, function)                    \
@@ -284,7 +297,7 @@ VEC_INLINE vf vf_of_u8(const uint8_t *from) {
 /* Memory to the value. */
 #define LOAD(name, T, get)                                                                  \
     LINK(load_##name) {                                                                     \
-        const T *m = (const T *)(void *)link->memory + (at & link->mask);                   \
+        const T *m = memory_at(link, at);                                                   \
         (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h;             \
         a = get(m), b = get(m + VF), c = get(m + 2 * VF), d = get(m + 3 * VF);              \
         e = get(m + 4 * VF), f = get(m + 5 * VF), g = get(m + 6 * VF), h = get(m + 7 * VF); \
@@ -306,13 +319,13 @@ vec_link_run vec_link_of_load(rlx_dtype dtype) {
 }
 
 /* 16-bit memory to a block of f32, whose address is the next link's memory. */
-#define WIDEN(name, convert)                                                            \
-    LINK(widen_##name) {                                                                \
-        const uint16_t *m = (const uint16_t *)(void *)link->memory + (at & link->mask); \
-        float *to = (float *)(void *)link[1].memory;                                    \
-        for (int i = 0; i < 8; i++)                                                     \
-            vf_store(to + i * VF, convert(vh_load(m + i * VF)));                        \
-        link[2].run(link + 2, at, a, b, c, d, e, f, g, h);                              \
+#define WIDEN(name, convert)                                     \
+    LINK(widen_##name) {                                         \
+        const uint16_t *m = memory_at(link, at);                 \
+        float *to = (float *)(void *)link[1].memory;             \
+        for (int i = 0; i < 8; i++)                              \
+            vf_store(to + i * VF, convert(vh_load(m + i * VF))); \
+        link[2].run(link + 2, at, a, b, c, d, e, f, g, h);       \
     }
 WIDEN(F16, vf_of_f16)
 WIDEN(BF16, vf_of_bf16)
@@ -398,13 +411,13 @@ LINK(past_F32) {
 VEC_INLINE void put_small(float *to, vf x) {
     memcpy((void *)to, &x, sizeof x);
 }
-#define STORE_HALVES(name, pair, kind, put)                                 \
-    LINK(kind##_##name) {                                                   \
-        float *m = (float *)(void *)(link->memory + (at & link->mask) * 2); \
-        TAME_##name put(m, pair(a, b));                                     \
-        put(m + VF, pair(c, d));                                            \
-        put(m + 2 * VF, pair(e, f));                                        \
-        put(m + 3 * VF, pair(g, h));                                        \
+#define STORE_HALVES(name, pair, kind, put) \
+    LINK(kind##_##name) {                   \
+        float *m = memory_at(link, at);     \
+        TAME_##name put(m, pair(a, b));     \
+        put(m + VF, pair(c, d));            \
+        put(m + 2 * VF, pair(e, f));        \
+        put(m + 3 * VF, pair(g, h));        \
     }
 #define TAME_F16
 VEC_INLINE vf pair_f16(vf x, vf y) {
@@ -439,7 +452,7 @@ VEC_INLINE vf packed(vi a, vi b, vi c, vi d, bool is_signed) {
 #endif
 #define STORE_BYTES(name, least, most, is_signed, kind, put)                                     \
     LINK(kind##_##name) {                                                                        \
-        float *m = (float *)(void *)(link->memory + (at & link->mask));                          \
+        float *m = memory_at(link, at);                                                          \
         put(m, packed(vec_cut(a, least, most), vec_cut(b, least, most), vec_cut(c, least, most), \
                       vec_cut(d, least, most), is_signed));                                      \
         put(m + VF, packed(vec_cut(e, least, most), vec_cut(f, least, most),                     \
@@ -476,9 +489,9 @@ static void run_links(const vec_step *step, const void *const *in, void *out, in
     bool is_binary = step->in_count > 1;
     vec_link_run run =
         is_binary ? vec_link_of_binary(step->op, false) : vec_link_of_unary(step->op, step->dtype);
-    vec_link links[] = {{load_F32, first.memory, -1, 0, 0},
-                        {run, second.memory, -1, step->alpha, step->beta},
-                        {store_F32, out, -1, 0, 0}};
+    vec_link links[] = {{load_F32, first.memory, 4, 0, 0},
+                        {run, second.memory, 4, step->alpha, step->beta},
+                        {store_F32, out, 4, 0, 0}};
     _Alignas(64) float rest[3][VEC_BLOCK];
     vf zero = {0};
     int64_t i = 0;

@@ -124,9 +124,16 @@ VEC_INLINE vf vec_power_quotient(vf r) {
     return vf_fma(q, s, vf_set(0x1.715476p+1f));
 }
 
+/* `done` is worked out before `next` is used: then `next` need not be copied. */
+#if defined(__AVX2__) && RLX_VEC_BYTES == 32
+#define VEC_FIRST(done, next) __asm__("" : "+x"(done), "+x"(next))
+#else
+#define VEC_FIRST(done, next) (void)0
+#endif
+
 /* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
 VEC_INLINE vf vec_sigmoid_bound(vf x) {
-    return vf_max(vf_set(-104.0f), vf_min(vf_set(60.0f), x));
+    return vf_max(vf_set(-104.0f), vf_min(vf_set(40.0f), x));
 }
 #if RLX_VEC_BYTES == 64
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
@@ -137,22 +144,26 @@ VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     return vec_reciprocal(vec_one_and_exp(z)) * VEC_BIAS_POWER;
 }
 #else
-/* -x log2(e) = k + r with |r| <= 1/2, and 2^r is (q + r) / (q - r): so the function is b / (b + (q
- * + r) 2^k) with b = q - r. One quotient for both, and three products less than with a polynomial;
- * with an approximate reciprocal it would come too close to the bound. Top and bottom are times
- * 2^-VEC_BIAS, as above. */
+/* -x log2(e) = k - r / 119 with |r| <= 119 / 2, and 2^(-r / 119) is (q - r) / (q + r): so the
+ * function is b / (b + (q - r) 2^k) with b = q + r. One quotient for both; with an approximate
+ * reciprocal it would come too close to the bound. 119 log2(e) happens to be a number of f32 within
+ * 2^-32, so it needs no second part, and `whole` has few enough digits for 119 k to be exact. q is
+ * even and of three terms, as a square: e - (c r^2 + d)^2. Top and bottom are times 2^-63, so they
+ * are normal numbers for every x that is left. */
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
-    const vf octaves = vf_set(-0x1.715476p+0f); /* log2(e) in two parts */
-    x = vec_sigmoid_bound(x);
-    vf t = vf_fma(x, octaves, vf_set(VEC_NEGATIVE_WHOLE));
-    vf r = vf_fma(x, octaves, VEC_NEGATIVE_WHOLE - t);
-    r = vf_fma(x, vf_set(-0x1.4ae0cp-26f), r);
-    return (vec_reduced){r, (vf)((vi)t << 23)};
+    const float whole = 8388608.0f + 512.0f + 64.0f; /* + 64: an exponent less 63 */
+    const vf scale = vf_set(-119.0f);                /* and the lower bound: a register less */
+    x = vf_max(scale, vf_min(vf_set(40.0f), x));
+    vf t = vf_fma(x, vf_set(-0x1.715476p+0f), vf_set(whole)), power = (vf)((vi)t << 23);
+    VEC_FIRST(power, t);
+    t = vf_fma(t, scale, vf_set(119.0f * whole));
+    return (vec_reduced){vf_fma(x, vf_set(0x1.575c86p+7f), -t), power};
 }
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
-    vf q = vec_power_quotient(z.r), b = (vf)((vi)(q - z.r) - (VEC_BIAS << 23));
+    vf u = vf_fma(z.r * z.r, vf_set(0x1.88facep-16f), vf_set(-0x1.4b90c2p+4f));
+    vf q = vf_fnma(u, u, vf_set(0x1.826616p+9f)), b = (vf)((vi)(q + z.r) - (63 << 23));
     (void)x;
-    return b / vf_fma(q + z.r, z.power, b);
+    return b / vf_fma(q - z.r, z.power, b);
 }
 #endif
 VEC_INLINE vf vf_sigmoid(vf x) {
