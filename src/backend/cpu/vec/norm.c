@@ -2,11 +2,12 @@
 /* layer_norm and rms_norm over rows without holes, in f32, f16 and bf16, with the residual's
  * addition. One item is one row. A row is read once from memory: sum and squares are taken in one
  * pass, less the mean of its first elements, so that a large common offset costs no digits; where
- * that guess was bad the squares are summed again. The sums of the next row are taken while this
- * one is written, so that memory is read and written at the same time. Rows of x and of the
+ * that guess was bad the squares are summed again. Up to eight rows are summed before the first is
+ * written, since what comes between takes as long for all of them. Rows of x and of the
  * residual that have holes (channels of an image, turned) are put side by side first, a few at a
  * time. Scale and bias are rows as well, or have one number for each run of a row (for each channel
  * of a row of channels and time). */
+#include "backend/cpu/vec/sum_four.h"
 #include "backend/cpu/vec/transpose.h"
 
 #include <math.h>
@@ -36,6 +37,9 @@ typedef struct ready {
 /* Rows that are put side by side at a time: a line of memory has as many f32. Longer rows than
  * these are left to scalar C. */
 enum { TURN_ROWS = 16, MOST_TURNED = 1 << 16 };
+
+/* Vectors at a time, and rows at a time where so many bytes hold them. */
+enum { LANES = 4, BLOCK = 8, BLOCK_BYTES = 8 << 10 };
 
 /* One copy, whoever calls it. */
 #define OUTLINE static __attribute__((noinline))
@@ -113,81 +117,113 @@ static bool fits(const norm *self) {
            ((is_row(self, self->scale) && is_row(self, self->bias)) || common_run(self) != 0);
 }
 
-/* One row. `from` is x, or x + residual once that is written down. */
+/* One row. */
 typedef struct row {
     const void *from, *residual;
     void *sum, *y; /* sum NULL: nobody wants it */
     int64_t n;
 } row;
 
+/* Numbers rounded to the dtype. */
+VEC_INLINE vf rounded_to(rlx_dtype dtype, vf x) {
+    if (dtype == RLX_DTYPE_F16) return vf_of_f16(f16_of_vf(x));
+    return dtype == RLX_DTYPE_BF16 ? vf_of_bf16(bf16_of_vf(x)) : x;
+}
 /* Elements i .. i + count of x + residual, rounded to the dtype. */
 VEC_INLINE vf row_get(rlx_dtype dtype, const row *r, int64_t i, int64_t count) {
     vf x = count == VF ? vec_get(dtype, r->from, i) : vec_get_n(dtype, r->from, i, count);
     if (r->residual == NULL) return x;
     x += count == VF ? vec_get(dtype, r->residual, i) : vec_get_n(dtype, r->residual, i, count);
-    if (dtype == RLX_DTYPE_F16) x = vf_of_f16(f16_of_vf(x));
-    if (dtype == RLX_DTYPE_BF16) x = vf_of_bf16(bf16_of_vf(x));
-    return x;
+    return rounded_to(dtype, x);
+}
+/* LANES vectors of it, with one question for all. */
+VEC_INLINE void row_get_lanes(rlx_dtype dtype, const row *r, int64_t i, vf *x) {
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) x[k] = vec_get(dtype, r->from, i + k * VF);
+    if (__builtin_expect(r->residual == NULL, 1)) return;
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) x[k] =
+        rounded_to(dtype, x[k] + vec_get(dtype, r->residual, i + k * VF));
 }
 
+/* Lines of rows to come. While a block is gone through twice, those of the next are asked for once:
+ * half as many bytes each time, so that memory is read all the while. */
+VEC_INLINE void ask_ahead(const row *r, int64_t ahead) {
+    __builtin_prefetch((const char *)r->from + ahead);
+    if (__builtin_expect(r->residual != NULL, 0))
+        __builtin_prefetch((const char *)r->residual + ahead);
+}
+
+/* Of the rows of a block: mean and mean square of x - shift (sums, at first), and what makes of it
+ * (x - shift) * factor + offset. */
 typedef struct moments {
-    float shift, mean; /* the mean is shift + mean */
-    float factor;
+    float shift[BLOCK], mean[BLOCK], square[BLOCK], factor[BLOCK], offset[BLOCK];
 } moments;
 
+/* Sums of x - shift and of its squares over a row, lanes apart. */
+VEC_INLINE void sums_row(rlx_dtype dtype, row r, float shift, int64_t ahead, vf *out_sum,
+                         vf *out_squares) {
+    vf sum[LANES], squares[LANES], x[LANES];
+    int64_t i = 0;
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) sum[k] = squares[k] = vf_set(0);
+    for (; i + LANES * VF <= r.n; i += LANES * VF) {
+        ask_ahead(&r, ahead + i * (vec_bytes(dtype) / 2));
+        row_get_lanes(dtype, &r, i, x);
+        VEC_UNROLLED for (int k = 0; k < LANES; k++) {
+            x[k] -= shift;
+            sum[k] += x[k];
+            squares[k] = vf_fma(x[k], x[k], squares[k]);
+        }
+    }
+    for (; i < r.n; i += VF) {
+        int64_t count = rlx_ref_least(VF, r.n - i);
+        vf rest = row_get(dtype, &r, i, count) - shift;
+        if (count < VF) rest = vec_lanes_or(rest, count, 0);
+        sum[0] += rest;
+        squares[0] = vf_fma(rest, rest, squares[0]);
+    }
+    *out_sum = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    *out_squares = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+}
+
+/* Rows that are worked on together: sums across lanes and what comes of them take as long for
+ * eight as for one. */
+typedef struct block {
+    row first;
+    int64_t from, residual, sum, y; /* bytes from row to row */
+    int64_t count, bytes;           /* rows, and bytes of one */
+} block;
+
+VEC_INLINE row row_of(const block *b, int64_t k) {
+    row r = b->first;
+    r.from = (const char *)r.from + k * b->from;
+    r.residual = r.residual == NULL ? NULL : (const char *)r.residual + k * b->residual;
+    r.sum = r.sum == NULL ? NULL : (char *)r.sum + k * b->sum;
+    r.y = (char *)r.y + k * b->y;
+    return r;
+}
+
 /* A guess at the mean: exact for rows that are shorter than a vector. */
-VEC_INLINE float guess_mean(rlx_dtype dtype, const row *r) {
-    int64_t count = rlx_ref_least(VF, r->n);
-    float mean = vf_sum(vec_lanes_or(row_get(dtype, r, 0, count), count, 0)) / (float)count;
-    return isfinite(mean) ? mean : 0;
+VEC_INLINE float guess_mean(rlx_dtype dtype, const row *r, int64_t count, float inverse) {
+    float mean = vf_sum(row_get(dtype, r, 0, count)) * inverse;
+    return mean - mean == 0 ? mean : 0; /* not for infinities and NaN */
 }
 
-/* Sums of x - shift and of its squares, each in LANES vectors, which are added up in a fixed order.
- */
-enum { LANES = 4 };
-typedef struct sums {
-    float shift;
-    vf sum[LANES], squares[LANES];
-} sums;
-
-OUTLINE float first_shift(rlx_dtype dtype, const norm *self, const row *r) {
-    float shift = 0;
-    if (!self->is_rms) VEC_BY_DTYPE(dtype, shift = guess_mean, r);
-    return shift;
-}
-/* Vector by vector: to clear it as a whole takes longer. */
-VEC_INLINE sums sums_none(float shift) {
-    sums s;
-    s.shift = shift;
-    VEC_UNROLLED for (int k = 0; k < LANES; k++) s.sum[k] = s.squares[k] = vf_set(0);
-    return s;
-}
-/* LANES vectors from i on. */
-VEC_INLINE void sums_add(rlx_dtype dtype, const row *r, int64_t i, sums *s) {
-    VEC_UNROLLED for (int k = 0; k < LANES; k++) {
-        vf x = row_get(dtype, r, i + k * VF, VF) - s->shift;
-        s->sum[k] += x;
-        s->squares[k] = vf_fma(x, x, s->squares[k]);
+VEC_INLINE void sums_block(rlx_dtype dtype, const norm *self, const block *b, moments *m) {
+    vf sum[BLOCK], squares[BLOCK];
+    int64_t count = rlx_ref_least(VF, b->first.n);
+    float inverse = 1 / (float)count;
+    VEC_UNROLLED for (int k = 0; k < BLOCK; k++) sum[k] = squares[k] = vf_set(0);
+    for (int64_t k = 0; k < b->count; k++) {
+        row r = row_of(b, k);
+        float shift = self->is_rms ? 0 : guess_mean(dtype, &r, count, inverse);
+        m->shift[k] = shift;
+        sums_row(dtype, r, shift, (b->bytes * (2 * b->count - k)) >> 1, &sum[k], &squares[k]);
     }
-}
-/* The rest of the row. */
-VEC_INLINE void sums_rest(rlx_dtype dtype, const row *r, int64_t i, sums *s) {
-    for (; i < r->n; i += VF) {
-        int64_t count = rlx_ref_least(VF, r->n - i);
-        vf x = vec_lanes_or(row_get(dtype, r, i, count) - s->shift, count, 0);
-        s->sum[0] += x;
-        s->squares[0] = vf_fma(x, x, s->squares[0]);
-    }
-}
-VEC_INLINE void sums_row(rlx_dtype dtype, const row *r, float shift, sums *s) {
-    sums now = sums_none(shift);
-    for (int64_t i = 0; i + LANES * VF <= r->n; i += LANES * VF)
-        sums_add(dtype, r, i, &now);
-    *s = now;
+    sum_eight(sum, m->mean);
+    sum_eight(squares, m->square);
 }
 
 /* Moments that f32 cannot hold: numbers beyond its range, or so small that their squares vanish. */
-static moments moments_in_f64(rlx_dtype dtype, const norm *self, const row *r) {
+static void moments_in_f64(rlx_dtype dtype, const norm *self, const row *r, int64_t k, moments *m) {
     double sum = 0, squares = 0, mean = 0, n = (double)r->n;
     for (int pass = self->is_rms; pass < 2; pass++) {
         for (int64_t i = 0; i < r->n; i++) {
@@ -198,34 +234,60 @@ static moments moments_in_f64(rlx_dtype dtype, const norm *self, const row *r) {
         }
         if (pass == 0) mean = sum / n;
     }
-    return (moments){(float)mean, (float)(mean - (float)mean),
-                     (float)(1 / sqrt(squares / n + self->epsilon))};
+    double factor = 1 / sqrt(squares / n + self->epsilon);
+    m->shift[k] = (float)mean;
+    m->factor[k] = (float)factor;
+    m->offset[k] = (float)(-(mean - (float)mean) * factor);
 }
 
-/* From the sums of whole LANES. */
-OUTLINE moments row_moments(rlx_dtype dtype, const norm *self, const row *r, sums *s) {
-    const float least = self->epsilon > 1e-20 ? -1 : 1e-30f, most = 1e36f, n = (float)r->n;
-    for (bool is_again = false;; is_again = true) {
-        VEC_BY_DTYPE(dtype, sums_rest, r, r->n / (LANES * VF) * (LANES * VF), s);
-        float sum = vf_sum((s->sum[0] + s->sum[1]) + (s->sum[2] + s->sum[3]));
-        float squares = vf_sum((s->squares[0] + s->squares[1]) + (s->squares[2] + s->squares[3]));
-        float mean = self->is_rms ? 0 : sum / n;
-        double square = squares / n, variance = square - (double)mean * mean;
-        if (is_again || self->is_rms || !(variance < 0.25 * square)) {
-            if (!(squares < most && squares > least)) return moments_in_f64(dtype, self, r);
-            if (variance < 0) variance = 0;
-            return (moments){s->shift, mean, (float)(1 / sqrt(variance + self->epsilon))};
+/* Between these f32 can hold the sum of squares. */
+VEC_INLINE float least_squares(const norm *self) {
+    return self->epsilon > 1e-20 ? -1 : 1e-30f;
+}
+#define MOST_SQUARES 1e36f
+
+/* One row once more, with a better guess: little is left to take away. */
+OUTLINE void moments_again(rlx_dtype dtype, const norm *self, const row *r, int64_t k, moments *m) {
+    float least = least_squares(self), n = (float)r->n, shift = m->shift[k] + m->mean[k];
+    float squares = m->square[k] * n;
+    if (squares > least && squares < MOST_SQUARES) {
+        vf sums, all_squares;
+        VEC_BY_DTYPE(dtype, sums_row, *r, shift, 0, &sums, &all_squares);
+        squares = vf_sum(all_squares);
+        if (squares > least && squares < MOST_SQUARES) {
+            double mean = self->is_rms ? 0 : vf_sum(sums) / n, variance = squares / n - mean * mean;
+            double factor = 1 / sqrt((variance < 0 ? 0 : variance) + self->epsilon);
+            m->shift[k] = shift;
+            m->factor[k] = (float)factor;
+            m->offset[k] = (float)(-mean * factor);
+            return;
         }
-        /* Once more, with a better guess: little is left to take away. */
-        VEC_BY_DTYPE(dtype, sums_row, r, s->shift + mean, s);
     }
+    moments_in_f64(dtype, self, r, k, m);
 }
 
-/* Reads a row for its moments alone. */
-OUTLINE moments first_moments(rlx_dtype dtype, const norm *self, const row *r) {
-    sums s;
-    VEC_BY_DTYPE(dtype, sums_row, r, first_shift(dtype, self, r), &s);
-    return row_moments(dtype, self, r, &s);
+/* From sums to what is done to each element. */
+OUTLINE void moments_of_sums(rlx_dtype dtype, const norm *self, const block *b, moments *m) {
+    float n = (float)b->first.n, least = least_squares(self), epsilon = (float)self->epsilon;
+    int32_t are_good[BLOCK];
+    bool are_all_good = true;
+    for (int k = 0; k < BLOCK; k += VF) {
+        vf squares = vf_load(m->square + k), square = squares / n, mean = vf_load(m->mean + k) / n;
+        if (self->is_rms) mean = vf_set(0);
+        vf variance = vf_fnma(mean, mean, square);
+        vf factor = 1.0f / vf_sqrt(variance + epsilon);
+        vi good = (variance >= 0.25f * square) & (squares > least) & (squares < MOST_SQUARES);
+        memcpy(are_good + k, &good, sizeof good);
+        are_all_good = are_all_good && vi_all(good);
+        vf_store(m->square + k, square);
+        vf_store(m->mean + k, mean);
+        vf_store(m->factor + k, factor);
+        vf_store(m->offset + k, -mean * factor);
+    }
+    for (int64_t k = 0; !are_all_good && k < b->count; k++) {
+        row r = row_of(b, k);
+        if (!are_good[k]) moments_again(dtype, self, &r, k, m);
+    }
 }
 
 /* Scale and bias of a row; NULL: absent. `is_f32`: beside 16-bit rows. */
@@ -242,102 +304,90 @@ VEC_INLINE vf weight_get(rlx_dtype dtype, const void *weight, bool is_f32, int64
     }
     return count == VF ? vec_get(dtype, weight, i) : vec_get_n(dtype, weight, i, count);
 }
-
-/* 16 bits take no harm from a product that is rounded before the sum, so they are spared two
- * instructions. */
-VEC_INLINE vf finish_half(rlx_dtype dtype, affine w, moments m, vf x, int64_t i, int64_t count) {
-    vf y = vf_fma(x - m.shift, vf_set(m.factor), vf_set(-m.mean * m.factor));
-    vf bias = vf_set(-0.0f); /* x + -0 is x */
-    if (w.bias != NULL) bias = weight_get(dtype, w.bias, w.bias_is_f32, i, count);
-    if (w.scale == NULL) return y + bias;
-    return vf_fma(y, weight_get(dtype, w.scale, w.scale_is_f32, i, count), bias);
-}
-
-VEC_INLINE vf finish(rlx_dtype dtype, affine w, moments m, vf x, int64_t i, int64_t count) {
-    if (dtype != RLX_DTYPE_F32) return finish_half(dtype, w, m, x, i, count);
-    vf y = (x - m.shift - m.mean) * m.factor;
-    if (w.scale != NULL) y *= weight_get(dtype, w.scale, w.scale_is_f32, i, count);
-    if (w.bias != NULL) y += weight_get(dtype, w.bias, w.bias_is_f32, i, count);
-    return y;
-}
-
-/* LANES vectors of a row, whatever there is. */
-VEC_INLINE void write_lanes(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
-                            int64_t i) {
-    vf y[LANES];
-    VEC_UNROLLED for (int k = 0; k < LANES; k++) {
-        int64_t at = i + k * VF;
-        vf x = row_get(dtype, r, at, VF);
-        if (r->sum != NULL) vec_put(dtype, r->sum, at, x);
-        y[k] = finish(dtype, w, m, x, at, VF);
-        if (streams) vf_stream((float *)r->y + at, y[k]);
-    }
-    if (!streams) vec_put_all(dtype, r->y, i, y, LANES);
-}
-
-/* A row from i on. */
-VEC_INLINE void write_from(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
-                           int64_t i) {
-    for (; i + LANES * VF <= r->n; i += LANES * VF)
-        write_lanes(dtype, w, r, m, dtype == RLX_DTYPE_F32 && streams, i);
-    for (; i < r->n; i += VF) {
-        int64_t count = rlx_ref_least(VF, r->n - i);
-        vf x = row_get(dtype, r, i, count);
-        if (r->sum != NULL) vec_put_n(dtype, r->sum, i, x, count);
-        vec_put_n(dtype, r->y, i, finish(dtype, w, m, x, i, count), count);
-    }
-}
-OUTLINE void write_rest(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
-                        int64_t i) {
-    VEC_BY_DTYPE(dtype, write_from, w, r, m, streams, i);
-}
-
-/* The whole LANES of a plain row, and the sums of the next one. What is absent and how it is
- * written are constants here: a loop without questions. */
-VEC_INLINE void write_loop(rlx_dtype dtype, affine w, row r, moments m, bool streams, row next,
-                           float shift, sums *s) {
-    sums now = sums_none(shift); /* in registers, whoever looks at them later */
-    r.residual = next.residual = NULL;
-    r.sum = NULL;
-    for (int64_t i = 0; i + LANES * VF <= r.n; i += LANES * VF) {
-        sums_add(dtype, &next, i, &now);
-        VEC_UNROLLED for (int k = 0; k < LANES * VF * vec_bytes(dtype); k += 64)
-            __builtin_prefetch((const char *)next.from + (r.n + i) * vec_bytes(dtype) + k);
-        write_lanes(dtype, w, &r, m, streams, i);
-    }
-    *s = now;
-}
-
-/* The common cases have loops of their own: weights of f32, or all of the dtype of x. False: none
- * of them. */
-VEC_INLINE bool write_common(rlx_dtype dtype, affine w, const row *r, moments m, bool streams,
-                             const row *next, float shift, sums *s) {
-    bool has_bias = w.bias != NULL;
-    if (w.scale == NULL || (has_bias && w.scale_is_f32 != w.bias_is_f32)) return false;
-    if (dtype == RLX_DTYPE_F32 ? streams : w.scale_is_f32) {
-        w.scale_is_f32 = w.bias_is_f32 = true;
-        if (has_bias) {
-            write_loop(dtype, w, *r, m, dtype == RLX_DTYPE_F32, *next, shift, s);
-        } else {
-            w.bias = NULL;
-            write_loop(dtype, w, *r, m, dtype == RLX_DTYPE_F32, *next, shift, s);
-        }
+VEC_INLINE void weight_get_lanes(rlx_dtype dtype, const void *weight, bool is_f32, int64_t i,
+                                 vf *out) {
+    if (dtype == RLX_DTYPE_F32 || is_f32) {
+        VEC_UNROLLED for (int k = 0; k < LANES; k++) out[k] =
+            vf_load((const float *)weight + i + k * VF);
     } else {
-        w.scale_is_f32 = w.bias_is_f32 = false;
-        if (has_bias) {
-            write_loop(dtype, w, *r, m, false, *next, shift, s);
+        VEC_UNROLLED for (int k = 0; k < LANES; k++) out[k] = vec_get(dtype, weight, i + k * VF);
+    }
+}
+
+/* What is done to the elements of a row. */
+typedef struct change {
+    vf shift, factor, offset;
+} change;
+VEC_INLINE vf changed(change c, vf x) {
+    return vf_fma(x - c.shift, c.factor, c.offset);
+}
+
+/* LANES vectors of a row, whatever there is: one question for all four is next to nothing. */
+VEC_INLINE void write_lanes(rlx_dtype dtype, const affine *w, const row *r, change c, bool streams,
+                            int64_t i) {
+    vf y[LANES], scale[LANES], bias[LANES];
+    row_get_lanes(dtype, r, i, y);
+    if (r->sum != NULL) {
+        VEC_UNROLLED for (int k = 0; k < LANES; k++) vec_put(dtype, r->sum, i + k * VF, y[k]);
+    }
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) y[k] = changed(c, y[k]);
+    if (w->scale != NULL) weight_get_lanes(dtype, w->scale, w->scale_is_f32, i, scale);
+    if (w->bias != NULL) weight_get_lanes(dtype, w->bias, w->bias_is_f32, i, bias);
+    VEC_UNROLLED for (int k = 0; k < LANES; k++) {
+        if (w->scale != NULL && w->bias != NULL) {
+            y[k] = vf_fma(y[k], scale[k], bias[k]);
         } else {
-            w.bias = NULL;
-            write_loop(dtype, w, *r, m, false, *next, shift, s);
+            if (w->scale != NULL) y[k] *= scale[k];
+            if (w->bias != NULL) y[k] += bias[k];
         }
     }
-    return true;
+    if (streams) {
+        VEC_UNROLLED for (int k = 0; k < LANES; k++) vf_stream((float *)r->y + i + k * VF, y[k]);
+    } else {
+        vec_put_all(dtype, r->y, i, y, LANES);
+    }
+}
+
+/* The whole LANES of a row. What is absent and how it is written are constants where this is
+ * called, as far as they count: every jump costs a cycle. */
+VEC_INLINE void write_all_lanes(rlx_dtype dtype, const affine *w, const row *r, change c,
+                                bool streams, int64_t ahead) {
+    for (int64_t i = 0; i + LANES * VF <= r->n; i += LANES * VF) {
+        ask_ahead(r, ahead + i * (vec_bytes(dtype) / 2));
+        write_lanes(dtype, w, r, c, dtype == RLX_DTYPE_F32 && streams, i);
+    }
+}
+
+VEC_INLINE void write_row(rlx_dtype dtype, affine w, row r, change c, bool streams, int64_t ahead) {
+    const row plain = {.from = r.from, .y = r.y, .n = r.n};
+    const affine alone = {.scale = w.scale, .scale_is_f32 = w.scale_is_f32};
+    if (r.residual != NULL || r.sum != NULL || w.scale == NULL) {
+        write_all_lanes(dtype, &w, &r, c, streams, ahead);
+    } else if (w.bias == NULL) {
+        write_all_lanes(dtype, &alone, &plain, c, streams, ahead);
+    } else if (streams) {
+        write_all_lanes(dtype, &w, &plain, c, true, ahead);
+    } else {
+        write_all_lanes(dtype, &w, &plain, c, false, ahead);
+    }
+    for (int64_t i = r.n / (LANES * VF) * (LANES * VF); i < r.n; i += VF) {
+        int64_t count = rlx_ref_least(VF, r.n - i);
+        vf x = row_get(dtype, &r, i, count), y = changed(c, x);
+        if (w.scale != NULL) y *= weight_get(dtype, w.scale, w.scale_is_f32, i, count);
+        if (w.bias != NULL) y += weight_get(dtype, w.bias, w.bias_is_f32, i, count);
+        if (r.sum != NULL) vec_put_n(dtype, r.sum, i, x, count);
+        if (dtype == RLX_DTYPE_F32 && streams && count == VF) {
+            vf_stream((float *)r.y + i, y);
+        } else {
+            vec_put_n(dtype, r.y, i, y, count);
+        }
+    }
 }
 
 /* Elements i .. i + count of a run, all with the same weights. */
-VEC_INLINE void write_alike(rlx_dtype dtype, const row *r, moments m, float scale, float bias,
+VEC_INLINE void write_alike(rlx_dtype dtype, const row *r, change c, float scale, float bias,
                             int64_t i, int64_t count) {
-    vf x = row_get(dtype, r, i, count), y = (x - m.shift - m.mean) * m.factor * scale + bias;
+    vf x = row_get(dtype, r, i, count), y = changed(c, x) * scale + bias;
     if (count == VF) {
         if (r->sum != NULL) vec_put(dtype, r->sum, i, x);
         vec_put(dtype, r->y, i, y);
@@ -348,20 +398,20 @@ VEC_INLINE void write_alike(rlx_dtype dtype, const row *r, moments m, float scal
 }
 
 /* A row whose weights have one number for each `run` elements. */
-VEC_INLINE void write_runs(rlx_dtype dtype, affine w, const row *r, moments m, int64_t run) {
+VEC_INLINE void write_runs(rlx_dtype dtype, const affine *w, const row *r, change c, int64_t run) {
     for (int64_t at = 0, number = 0; at < r->n; at += run, number++) {
-        float scale = ((const float *)w.scale)[number];
-        float bias = w.bias == NULL ? -0.0f : ((const float *)w.bias)[number]; /* x + -0 is x */
+        float scale = ((const float *)w->scale)[number];
+        float bias = w->bias == NULL ? -0.0f : ((const float *)w->bias)[number]; /* x + -0 is x */
         int64_t i = at, end = at + run;
         for (; i + VF <= end; i += VF)
-            write_alike(dtype, r, m, scale, bias, i, VF);
-        if (i < end) write_alike(dtype, r, m, scale, bias, i, end - i);
+            write_alike(dtype, r, c, scale, bias, i, VF);
+        if (i < end) write_alike(dtype, r, c, scale, bias, i, end - i);
     }
 }
 
-VEC_INLINE row row_at(rlx_dtype dtype, const ready *from, const turned *by, int64_t item) {
+VEC_INLINE row row_at(int64_t bytes, const ready *from, const turned *by, int64_t item) {
     const norm *self = &from->self;
-    int64_t bytes = vec_bytes(dtype), at = (item - by->first) * self->length * bytes;
+    int64_t at = (item - by->first) * self->length * bytes;
     row r = {.from = vec_at(self->x, bytes, vec_index_at(&from->x, item)),
              .y = vec_to(self->y, bytes, vec_index_at(&from->y, item)),
              .n = self->length};
@@ -373,33 +423,49 @@ VEC_INLINE row row_at(rlx_dtype dtype, const ready *from, const turned *by, int6
     return r;
 }
 
-VEC_INLINE void run_rows(rlx_dtype dtype, const ready *from, const turned *by, int64_t begin,
-                         int64_t end) {
+VEC_INLINE void run_block(rlx_dtype dtype, const ready *from, const affine *w, const block *b) {
     const norm *self = &from->self;
-    affine w = {self->scale->data, self->bias->data, self->scale->dtype == RLX_DTYPE_F32,
-                self->bias->dtype == RLX_DTYPE_F32};
-    bool is_plain = self->residual->data == NULL && self->sum->data == NULL, is_known = false;
-    moments m = {0, 0, 0};
-    for (int64_t item = begin; self->length > 0 && item < end; item++) {
-        row r = row_at(dtype, from, by, item), next = r;
+    moments m;
+    sums_block(dtype, self, b, &m);
+    moments_of_sums(dtype, self, b, &m);
+    for (int64_t k = 0; k < b->count; k++) {
+        row r = row_of(b, k);
+        change c = {vf_set(m.shift[k]), vf_set(m.factor[k]), vf_set(m.offset[k])};
         if (from->run != 0) {
-            m = first_moments(dtype, self, &r);
-            write_runs(dtype, w, &r, m, from->run);
-            continue;
-        }
-        bool streams = self->streams && (uintptr_t)r.y % RLX_VEC_BYTES == 0;
-        if (!is_known) m = first_moments(dtype, self, &r);
-        is_known = is_plain && item + 1 < end;
-        if (is_known) {
-            next = row_at(dtype, from, by, item + 1);
-            float shift = first_shift(dtype, self, &next);
-            sums s = sums_none(shift);
-            is_known = write_common(dtype, w, &r, m, streams, &next, shift, &s);
-            write_rest(dtype, w, &r, m, streams, is_known ? r.n / (LANES * VF) * (LANES * VF) : 0);
-            if (is_known) m = row_moments(dtype, self, &next, &s);
+            write_runs(dtype, w, &r, c, from->run);
         } else {
-            write_rest(dtype, w, &r, m, streams, 0);
+            bool streams =
+                self->streams && ((uint64_t)(uintptr_t)r.y | (uint64_t)b->y) % RLX_VEC_BYTES == 0;
+            write_row(dtype, *w, r, c, streams, (b->bytes * (3 * b->count - k)) >> 1);
         }
+    }
+}
+
+/* Bytes from row to row, where that is always the same. */
+static int64_t row_step(const ready *from, const vec_index *index, const void *beside) {
+    int64_t unit = vec_bytes(from->self.x->dtype);
+    if (beside != NULL) return from->self.length * unit;
+    return index->rank == 0 ? 0 : index->strides[0] * unit;
+}
+
+static void run_rows(const ready *from, const turned *by, int64_t begin, int64_t end) {
+    const norm *self = &from->self;
+    const affine w = {self->scale->data, self->bias->data, self->scale->dtype == RLX_DTYPE_F32,
+                      self->bias->dtype == RLX_DTYPE_F32};
+    int64_t unit = vec_bytes(self->x->dtype), most = 1;
+    block b = {.from = row_step(from, &from->x, by->x),
+               .residual = row_step(from, &from->residual, by->residual),
+               .sum = row_step(from, &from->sum, NULL),
+               .y = row_step(from, &from->y, NULL),
+               .bytes = self->length * unit};
+    if (b.bytes == 0) return;
+    bool is_even = (from->x.rank <= 1 || by->x != NULL) && from->y.rank <= 1 &&
+                   (from->residual.rank <= 1 || by->residual != NULL) && from->sum.rank <= 1;
+    if (is_even && b.bytes <= BLOCK_BYTES) most = rlx_ref_least(BLOCK_BYTES / b.bytes, BLOCK);
+    for (; begin < end; begin += b.count) {
+        b.count = rlx_ref_least(most, end - begin);
+        b.first = row_at(unit, from, by, begin);
+        VEC_BY_DTYPE(self->x->dtype, run_block, from, &w, &b);
     }
     if (self->streams) vec_stream_end();
 }
@@ -478,7 +544,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
         if (from->turns_residual)
             by.residual = turn_rows(self, self->residual, at, next,
                                     room + (from->turns_x ? turned_bytes(self) : 0));
-        VEC_BY_DTYPE(self->x->dtype, run_rows, from, &by, at, next);
+        run_rows(from, &by, at, next);
     }
 }
 

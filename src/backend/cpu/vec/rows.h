@@ -82,8 +82,15 @@ VEC_INLINE int64_t vec_bytes(rlx_dtype dtype) {
 /* Lanes beyond the first n take the value of `other`. */
 VEC_INLINE vf vec_lanes_or(vf x, int64_t n, float other) {
     vec_parts r = {x};
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+    r.n[0] = _mm512_mask_mov_ps(_mm512_set1_ps(other), (__mmask16)((1u << n) - 1u), r.n[0]);
+#elif defined(__AVX2__)
+    for (int p = 0; p < VEC_PIECES; p++)
+        r.n[p] = _mm256_blendv_ps(_mm256_set1_ps(other), r.n[p], (__m256)vec_mask8(n - 8 * p));
+#else
     for (int64_t i = n; i < VF; i++)
         r.f[i] = other;
+#endif
     return r.v;
 }
 

@@ -8,7 +8,14 @@
 
 #include <math.h>
 
-enum { KEPT = 4096, STRIP = 4 * VF, WIDE_STRIP = 16 * VF, GROUP = 4, EXP_BIAS = 24 };
+enum {
+    KEPT = 4096,
+    KEPT_LOG = 1 << 16,
+    STRIP = 4 * VF,
+    WIDE_STRIP = 16 * VF,
+    GROUP = 4,
+    EXP_BIAS = 24
+};
 
 /* One copy, whoever calls it. */
 #define OUTLINE static __attribute__((noinline))
@@ -80,15 +87,20 @@ VEC_INLINE vf end_group(float *kept, int64_t at, int k, const exp_parts *part) {
     return e;
 }
 
-/* A row whose exponentials and sum are known, on its way past the caches. */
+/* A row whose sum is known, on its way past the caches: of its exponentials, or for log_softmax of
+ * itself. */
 typedef struct leaving {
     const float *kept;
     float *y;
-    vf factor;
+    vf factor, most, log_sum; /* the last two of log_softmax */
+    bool is_log;
 } leaving;
 
+VEC_INLINE vf left_over(leaving row, vf x) {
+    return row.is_log ? x - row.most - row.log_sum : x * row.factor;
+}
 VEC_INLINE void let_leave(leaving row, int64_t at) {
-    vf_stream(row.y + at, vf_load(row.kept + at) * row.factor);
+    vf_stream(row.y + at, left_over(row, vf_load(row.kept + at)));
 }
 
 /* The sum of the exponentials of a row less `most`; `kept` NULL: they are not kept. Meanwhile
@@ -126,7 +138,7 @@ VEC_INLINE float row_exp(rlx_dtype dtype, const void *x, float *kept, int64_t n,
         vf e = exp_biased(vec_get_n(dtype, x, i, n - i) - most);
         if (kept != NULL) vf_store_n(kept + i, e, n - i);
         if (other != NULL)
-            vf_store_n(row.y + i, vf_load_n(row.kept + i, n - i) * row.factor, n - i);
+            vf_store_n(row.y + i, left_over(row, vf_load_n(row.kept + i, n - i)), n - i);
         sum += vec_lanes_or(e, n - i, 0);
     }
     return vf_sum(sum);
@@ -142,7 +154,14 @@ ROW_EXP(exp_f16, RLX_DTYPE_F16)
 ROW_EXP(exp_bf16, RLX_DTYPE_BF16)
 OUTLINE float exp_and_leave(const float *x, float *kept, int64_t n, float most,
                             const leaving *row) {
-    return row_exp(RLX_DTYPE_F32, x, kept, n, most, row);
+    leaving other = *row;
+    other.is_log = false;
+    return row_exp(RLX_DTYPE_F32, x, kept, n, most, &other);
+}
+OUTLINE float exp_and_leave_log(const float *x, int64_t n, float most, const leaving *row) {
+    leaving other = *row;
+    other.is_log = true;
+    return row_exp(RLX_DTYPE_F32, x, NULL, n, most, &other);
 }
 VEC_INLINE float exp_of(rlx_dtype dtype, const void *x, float *kept, int64_t n, float most) {
     return (dtype == RLX_DTYPE_F32   ? exp_f32
@@ -227,8 +246,9 @@ static lines lines_of(const rlx_kernel_args *args) {
                    tail, x->dims[axis], vec_product(x->dims, tail, x->rank)};
 }
 
-/* Rows of results that go past the caches: each leaves while the next one is computed. */
-OUTLINE void run_leaving(const lines *all, int64_t begin, int64_t end) {
+/* Rows of results that go past the caches: each leaves while the next one is computed. Those of
+ * log_softmax stay in the second cache until they do. */
+OUTLINE void run_leaving(const lines *all, bool is_log, int64_t begin, int64_t end) {
     float room[2][KEPT];
     int64_t n = all->length;
     vec_index from = vec_index_without(all->x, all->axis, all->axis + 1);
@@ -236,22 +256,32 @@ OUTLINE void run_leaving(const lines *all, int64_t begin, int64_t end) {
     leaving row = {0};
     for (int64_t item = begin; item < end; item++) {
         const float *x = vec_at(all->x, 4, vec_index_at(&from, item));
-        float *kept = room[item % 2], most = row_max(RLX_DTYPE_F32, x, n);
-        float sum =
-            item == begin ? exp_f32(x, kept, n, most) : exp_and_leave(x, kept, n, most, &row);
-        row = (leaving){kept, vec_to(all->y, 4, vec_index_at(&to, item)), vf_set(1 / sum)};
+        float *kept = is_log ? NULL : room[item % 2], most = row_max(RLX_DTYPE_F32, x, n);
+        float sum = item == begin ? exp_f32(x, kept, n, most)
+                    : is_log      ? exp_and_leave_log(x, n, most, &row)
+                                  : exp_and_leave(x, kept, n, most, &row);
+        row = (leaving){.kept = is_log ? x : kept,
+                        .y = vec_to(all->y, 4, vec_index_at(&to, item)),
+                        .factor = vf_set(1 / sum),
+                        .most = vf_set(most),
+                        .log_sum = vf_set(is_log ? log_of(sum) : 0),
+                        .is_log = is_log};
     }
-    if (begin < end) row_scale(RLX_DTYPE_F32, row.kept, row.y, n, row.factor[0]);
+    for (int64_t i = 0; begin < end && i < n; i += VF) {
+        int64_t count = rlx_ref_least(VF, n - i);
+        vf_store_n(row.y + i, left_over(row, vf_load_n(row.kept + i, count)), count);
+    }
     vec_stream_end();
 }
 
-/* Whether rows can leave whole: every one of them is aligned. */
-static bool can_leave(const lines *all) {
+/* Whether rows of so many elements at most can leave whole: every one of them is aligned. */
+static bool can_leave(const lines *all, int64_t longest) {
     uint64_t strides = (uint64_t)(uintptr_t)all->y->data;
     for (uint32_t i = 0; i < all->y->rank; i++) {
         if (i != all->axis && all->y->dims[i] != 1) strides |= (uint64_t)all->y->strides[i] * 4;
     }
-    return all->y->dtype == RLX_DTYPE_F32 && all->length <= KEPT && strides % RLX_VEC_BYTES == 0;
+    return all->y->dtype == RLX_DTYPE_F32 && all->length <= longest &&
+           strides % RLX_VEC_BYTES == 0 && rlx_tensor_elements(all->y) >= VEC_STREAM_BYTES / 4;
 }
 
 VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -260,14 +290,15 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t b
     vec_index from = vec_index_without(all.x, all.axis, all.axis + 1);
     vec_index to = vec_index_without(all.y, all.axis, all.axis + 1);
     bool streams = rlx_tensor_elements(all.y) >= VEC_STREAM_BYTES / 4;
-    if (dtype == RLX_DTYPE_F32 && args->op == RLX_OP_SOFTMAX && streams && can_leave(&all)) {
-        run_leaving(&all, begin, end);
+    bool is_log = args->op == RLX_OP_LOG_SOFTMAX;
+    if (dtype == RLX_DTYPE_F32 && can_leave(&all, is_log ? KEPT_LOG : KEPT)) {
+        run_leaving(&all, is_log, begin, end);
         return;
     }
     for (int64_t item = begin; item < end; item++) {
         const void *x = vec_at(all.x, vec_bytes(dtype), vec_index_at(&from, item));
         void *y = vec_to(all.y, vec_bytes(dtype), vec_index_at(&to, item));
-        if (args->op == RLX_OP_SOFTMAX) {
+        if (!is_log) {
             softmax_row(dtype, x, y, all.length, room);
         } else {
             row_sum found = sum_row(dtype, x, all.length);

@@ -26,11 +26,11 @@ VEC_INLINE void sum_four(const vf *x, float *out) {
 /* The same of eight vectors. */
 VEC_INLINE void sum_eight(const vf *x, float *out) {
     __m256 c[4], d[2];
-    for (int i = 0; i < 4; i++) {
+    VEC_UNROLLED for (int i = 0; i < 4; i++) {
         __m256 a = fold(x[i]), b = fold(x[i + 4]);
         c[i] = _mm256_add_ps(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
     }
-    for (int i = 0; i < 2; i++) {
+    VEC_UNROLLED for (int i = 0; i < 2; i++) {
         __m256 a = c[2 * i], b = c[2 * i + 1];
         d[i] = _mm256_add_ps(_mm256_blend_ps(a, b, 0xcc), _mm256_shuffle_ps(a, b, 0x4e));
     }
