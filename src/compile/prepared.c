@@ -3,6 +3,10 @@
  * outputs memory of their own. */
 #include "compile/lower.h"
 
+#include "ir/view.h"
+
+#include <string.h>
+
 static bool has_extent(const rlx_graph *graph, rlx_value_id value) {
     const rlx_type *type = &graph->values.items[value].type;
     for (uint32_t i = 0; i < type->shape.rank; i++) {
@@ -76,6 +80,45 @@ static uint32_t position_after(const rlx_graph *graph, rlx_value_id value) {
     return 0;
 }
 
+static rlx_tensor shape_of(const rlx_graph *graph, rlx_value_id value) {
+    const rlx_type *type = &graph->values.items[value].type;
+    rlx_tensor tensor = {.dtype = type->dtype, .rank = type->shape.rank};
+    memcpy(tensor.dims, type->shape.dims, sizeof tensor.dims);
+    rlx_plain_strides(&type->shape, tensor.strides);
+    return tensor;
+}
+
+static uint32_t output_number(const rlx_node *node, rlx_value_id value) {
+    uint32_t output = 0;
+    while (node->outputs[output] != value)
+        output++;
+    return output;
+}
+
+/* Whether an op between an input and a value that is made of it by view ops alone moves what it
+ * reads, as a reshape across holes does: the value has memory that is no input's. */
+static bool is_moved(const rlx_graph *graph, rlx_value_id value, rlx_value_id root) {
+    enum { LONGEST = 32 };
+    rlx_value_id chain[LONGEST];
+    uint32_t count = 0;
+    if (graph->values.items[root].kind != RLX_VALUE_INPUT) return false;
+    for (; value != root && count < LONGEST; count++) {
+        chain[count] = value;
+        value = graph->nodes.items[graph->values.items[value].producer].inputs[0];
+    }
+    rlx_tensor from = shape_of(graph, value);
+    while (value == root && count-- > 0) {
+        const rlx_node *node = &graph->nodes.items[graph->values.items[chain[count]].producer];
+        rlx_tensor to = shape_of(graph, chain[count]);
+        int64_t offset;
+        if (!rlx_view_of(node->op, node->attrs, output_number(node, chain[count]),
+                         node->output_count, &from, &to, &offset))
+            return true;
+        from = to;
+    }
+    return false;
+}
+
 /* An output that is an input, a weight or a state gets a copy of its own: reading it gives what
  * this run saw, and the next run's inputs do not change it. */
 rlx_status rlx_pass_own_outputs(rlx_pass_context *context) {
@@ -89,7 +132,8 @@ rlx_status rlx_pass_own_outputs(rlx_pass_context *context) {
         rlx_value_id value = graph->outputs.items[i].value, copy;
         rlx_node_id node;
         rlx_value_id root = rlx_view_root(graph, value);
-        bool is_kept = graph->values.items[root].kind == RLX_VALUE_TEMPORARY;
+        bool is_kept =
+            graph->values.items[root].kind == RLX_VALUE_TEMPORARY || is_moved(graph, value, root);
         if (is_kept && !(value < known && is_prepared[value])) continue;
         RLX_TRY(rlx_graph_new_value(graph, NULL, RLX_VALUE_TEMPORARY, &copy));
         RLX_TRY(rlx_graph_insert_node(graph, 0, position_after(graph, value), RLX_OP_COPY, NULL,

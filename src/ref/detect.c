@@ -9,7 +9,7 @@
 #include <math.h>
 
 typedef struct box {
-    float x0, y0, x1, y1;
+    float x0, y0, x1, y1, area;
 } box;
 
 typedef struct candidate {
@@ -29,20 +29,23 @@ static inline float larger(float a, float b) {
     return a > b ? a : b;
 }
 
+static box box_of(float x0, float y0, float x1, float y1) {
+    return (box){x0, y0, x1, y1, (x1 - x0) * (y1 - y0)};
+}
+
 static box load_box(const rlx_tensor *boxes, int64_t batch, int64_t index, bool center_point) {
     int64_t at = batch * boxes->strides[0] + index * boxes->strides[1], step = boxes->strides[2];
     float a = load_f32(boxes, at), b = load_f32(boxes, at + step),
           c = load_f32(boxes, at + 2 * step), d = load_f32(boxes, at + 3 * step);
-    if (center_point) return (box){a - c / 2, b - d / 2, a + c / 2, b + d / 2};
-    return (box){lesser(b, d), lesser(a, c), larger(b, d), larger(a, c)};
+    if (center_point) return box_of(a - c / 2, b - d / 2, a + c / 2, b + d / 2);
+    return box_of(lesser(b, d), lesser(a, c), larger(b, d), larger(a, c));
 }
 
-static bool is_overlapping(box a, box b, float most) {
-    float width = lesser(a.x1, b.x1) - larger(a.x0, b.x0);
-    float height = lesser(a.y1, b.y1) - larger(a.y0, b.y0);
+static bool is_overlapping(const box *a, const box *b, float most) {
+    float width = lesser(a->x1, b->x1) - larger(a->x0, b->x0);
+    float height = lesser(a->y1, b->y1) - larger(a->y0, b->y0);
     if (!(width > 0 && height > 0)) return false;
-    float common = width * height;
-    float all = (a.x1 - a.x0) * (a.y1 - a.y0) + (b.x1 - b.x0) * (b.y1 - b.y0) - common;
+    float common = width * height, all = a->area + b->area - common;
     return all > 0 && common / all > most;
 }
 
@@ -63,6 +66,7 @@ static void sift_down(candidate *heap, int64_t count, int64_t at) {
 typedef struct nms_job {
     const rlx_tensor *boxes, *scores, *out;
     candidate *heap;
+    box *taken; /* of this class */
     bool center_point, has_least;
     float overlap, least;
     int64_t most, found;
@@ -90,23 +94,19 @@ static void put_row(nms_job *job, int64_t batch, int64_t class_, int64_t index) 
     job->found++;
 }
 
-/* Taken boxes stay at the end of the heap's memory, where popped ones leave room. */
 static void suppress(nms_job *job, int64_t batch, int64_t class_) {
-    int64_t total = collect(job, batch, class_), taken = 0;
-    for (int64_t left = total; left > 0 && taken < job->most; left--) {
-        candidate best = job->heap[0];
-        box mine = load_box(job->boxes, batch, best.index, job->center_point);
+    int64_t taken = 0;
+    for (int64_t left = collect(job, batch, class_); left > 0 && taken < job->most; left--) {
+        int64_t best = job->heap[0].index;
+        box mine = load_box(job->boxes, batch, best, job->center_point);
         bool is_free = true;
         job->heap[0] = job->heap[left - 1];
         sift_down(job->heap, left - 1, 0);
-        for (int64_t i = 0; i < taken && is_free; i++) {
-            int64_t other = job->heap[total - 1 - i].index;
-            is_free = !is_overlapping(mine, load_box(job->boxes, batch, other, job->center_point),
-                                      job->overlap);
-        }
+        for (int64_t i = 0; i < taken && is_free; i++)
+            is_free = !is_overlapping(&mine, &job->taken[i], job->overlap);
         if (!is_free) continue;
-        job->heap[total - 1 - taken++] = best;
-        put_row(job, batch, class_, best.index);
+        job->taken[taken++] = mine;
+        put_row(job, batch, class_, best);
     }
 }
 
@@ -120,6 +120,7 @@ static void run_nms(const rlx_kernel_args *args, int64_t begin, int64_t end) {
                    .scores = &args->in[1],
                    .out = &args->out[0],
                    .heap = args->workspace,
+                   .taken = (box *)((candidate *)args->workspace + args->in[1].dims[2]),
                    .center_point = attrs->center_point,
                    .has_least = has_input(args, 4)};
     if (begin >= end) return;
@@ -144,7 +145,7 @@ static int64_t nms_cost(const rlx_kernel_args *args) {
 }
 
 static uint64_t nms_workspace(const rlx_kernel_args *args) {
-    return rlx_ref_bytes((uint64_t)args->in[1].dims[2], sizeof(candidate));
+    return rlx_ref_bytes((uint64_t)args->in[1].dims[2], sizeof(candidate) + sizeof(box));
 }
 
 /* More points than this in one direction of a bin are a fault: coordinates that mean nothing would

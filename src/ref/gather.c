@@ -195,6 +195,16 @@ static bool tuple_offset(const rlx_kernel_args *args, uint32_t batch, int64_t of
     return true;
 }
 
+/* Asks for the beginning of a row of `in`: rows may lie anywhere. */
+static void ask_row(const rlx_tensor *in, int64_t offset, int64_t elements) {
+    enum { LINE = 64, ASKED = 512 };
+    const rlx_dtype_row *unit = rlx_dtype_row_of(in->dtype);
+    int64_t bytes = rlx_ref_least(elements, ASKED) * unit->block_bytes / unit->block_elements;
+    const char *at = (const char *)in->data + offset / unit->block_elements * unit->block_bytes;
+    for (int64_t i = 0; i < rlx_ref_least(bytes, ASKED); i += LINE)
+        __builtin_prefetch(at + i);
+}
+
 static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_gather_nd_attrs *attrs = args->attrs;
     const rlx_tensor *in = &args->in[0], *index = &args->in[1], *out = &args->out[0];
@@ -202,6 +212,7 @@ static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t en
     int64_t rows = rlx_dims_product(out->dims, prefix), first, last;
     int64_t row_elements = rlx_dims_product(out->dims + prefix, out->rank - prefix);
     int64_t batch_strides[RLX_MAX_RANK] = {0};
+    enum { TOGETHER = 8 /* rows that are found before one is moved */ };
     rlx_walk place, outer, pick, to, from;
     rlx_item_rows(out->dtype, rows, row_elements, begin, end, &first, &last);
     if (first >= last) return;
@@ -215,13 +226,21 @@ static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t en
     rlx_walk_seek(&pick, first);
     walk_row(&to, out, prefix);
     walk_row(&from, in, batch + tuple_size(index));
-    for (int64_t row = first; row < last; row++) {
-        int64_t offset;
-        bool is_valid = tuple_offset(args, batch, pick.offset, &offset);
-        move_row(&to, place.offset, &from, outer.offset + offset, row_elements, is_valid);
-        rlx_walk_step(&place);
-        rlx_walk_step(&outer);
-        rlx_walk_step(&pick);
+    for (int64_t row = first, count; row < last; row += count) {
+        int64_t offsets[TOGETHER];
+        bool is_valid[TOGETHER];
+        count = rlx_ref_least(TOGETHER, last - row);
+        for (int64_t i = 0; i < count; i++) {
+            is_valid[i] = tuple_offset(args, batch, pick.offset, &offsets[i]);
+            offsets[i] += outer.offset;
+            if (is_valid[i]) ask_row(in, offsets[i], row_elements);
+            rlx_walk_step(&outer);
+            rlx_walk_step(&pick);
+        }
+        for (int64_t i = 0; i < count; i++) {
+            move_row(&to, place.offset, &from, offsets[i], row_elements, is_valid[i]);
+            rlx_walk_step(&place);
+        }
     }
 }
 

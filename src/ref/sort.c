@@ -56,10 +56,30 @@ static void sift_down(candidate *heap, int64_t count, int64_t at) {
     heap[at] = item;
 }
 
+/* The first element from `i` on that may be better than `worst`, which most of a line are not: no
+ * key is made of those. NaN is left to the keys. */
+static int64_t skip_worse(const float *x, int64_t stride, int64_t i, int64_t length, float worst,
+                          bool smallest) {
+    if (smallest) {
+        while (i < length && x[i * stride] >= worst)
+            i++;
+    } else {
+        while (i < length && x[i * stride] <= worst)
+            i++;
+    }
+    return i;
+}
+
 /* The best `k` of a line, best first. */
 static void select_best(const rlx_tensor *x, int64_t base, const rlx_ref_lines *line, int64_t k,
                         bool smallest, candidate *heap) {
+    const float *numbers = x->dtype == RLX_DTYPE_F32 ? (const float *)x->data + base : NULL;
     for (int64_t i = 0; i < line->length; i++) {
+        if (i >= k && numbers != NULL) {
+            float worst = numbers[heap[0].index * line->stride];
+            i = skip_worse(numbers, line->stride, i, line->length, worst, smallest);
+            if (i == line->length) break;
+        }
         uint64_t key = rlx_ref_key(x, base + i * line->stride, UINT64_MAX);
         candidate item = {smallest ? ~key : key, i};
         if (i < k) {

@@ -365,6 +365,28 @@ static void entries_share_weights_and_state(void **state) {
     rlx_program_release(program);
 }
 
+/* A reshape that no strides describe has moved its input already. */
+static void an_output_that_was_moved_is_not_copied_again(void **state) {
+    static const float turned[] = {1, 4, 2, 5, 3, 6}, negative[] = {-1, -4, -2, -5, -3, -6};
+    static const char text[] = "rlx 1\n"
+                               "input x : f32[2, 3]\n"
+                               "t = transpose(x) perm=[1, 0]\n"
+                               "y = reshape(t) shape=[6]\n"
+                               "z = neg(y)\n"
+                               "output y\n"
+                               "output z\n";
+    const float *expected[] = {turned, negative};
+    rlx_compile_options options = {.size = sizeof options};
+    rlx_program *program = NULL;
+    rlx_entry_info entry;
+    (void)state;
+    check(text, 2, expected, (uint64_t[]){6, 6});
+    assert_ok(compile_text(text, &options, &program));
+    assert_ok(rlx_plan_entry_at(rlx_program_plan(program), 0, &entry));
+    assert_int_equal(entry.step_count, 2);
+    rlx_program_release(program);
+}
+
 static void two_entries_of_one_name_are_refused(void **state) {
     const rlx_entry_spec entries[] = {{.name = "a"}, {.name = "a"}};
     rlx_compile_options options = {.size = sizeof options, .entries = entries, .entry_count = 2};
@@ -394,6 +416,7 @@ int main(void) {
         cmocka_unit_test(a_value_that_was_fused_away_has_no_slot),
         cmocka_unit_test(a_product_does_not_overwrite_what_it_multiplies),
         cmocka_unit_test(parts_of_a_concat_may_be_used_elsewhere),
+        cmocka_unit_test(an_output_that_was_moved_is_not_copied_again),
         cmocka_unit_test(entries_share_weights_and_state),
         cmocka_unit_test(two_entries_of_one_name_are_refused),
     };

@@ -53,26 +53,36 @@ static bool is_better(const arg *self, float x, int32_t at, float best, int32_t 
     return self->is_largest ? x > best : x < best;
 }
 
-VEC_INLINE int64_t along(bool is_largest, bool is_last, const arg *self, const float *x) {
-    vi at = {0};
-    for (int i = 0; i < VF; i++)
-        at[i] = i;
-    vf best = vf_load(x);
-    vi where = at;
-    int64_t i = VF;
-    for (; i + VF <= self->length; i += VF) {
-        at += VF;
-        improve(is_largest, is_last, vf_load(x + i), at, &best, &where);
+/* The preferred of all lanes. Without NaN and with places that are floats too no lane is asked by
+ * itself: what it would answer is hard to foresee. */
+static int64_t join_lanes(const arg *self, vf best, vi where) {
+    enum { EXACT = 1 << 24 };
+    if (vi_all(best == best) && self->length <= EXACT) {
+        vf most = vf_set(self->is_largest ? vf_highest(best) : vf_lowest(best));
+        vf none = vf_set(self->is_last ? -1.0f : (float)EXACT);
+        vf places = vf_select(best == most, vf_of(where), none);
+        return (int64_t)(self->is_last ? vf_highest(places) : vf_lowest(places));
     }
     float value = best[0];
     int32_t found = where[0];
     for (int k = 1; k < VF; k++) {
         if (is_better(self, best[k], where[k], value, found)) value = best[k], found = where[k];
     }
-    for (; i < self->length; i++) {
-        if (is_better(self, x[i], (int32_t)i, value, found)) value = x[i], found = (int32_t)i;
-    }
     return found;
+}
+
+/* The last vector may lie over the one before it. */
+VEC_INLINE int64_t along(bool is_largest, bool is_last, const arg *self, const float *x) {
+    vi lanes = {0};
+    for (int i = 0; i < VF; i++)
+        lanes[i] = i;
+    vf best = vf_load(x);
+    vi where = lanes;
+    for (int64_t i = VF; i < self->length; i += VF) {
+        int64_t first = rlx_ref_least(i, self->length - VF);
+        improve(is_largest, is_last, vf_load(x + first), lanes + (int32_t)first, &best, &where);
+    }
+    return join_lanes(self, best, where);
 }
 
 /* `count` lines side by side; the last vector of a strip may lie over the one before it. */

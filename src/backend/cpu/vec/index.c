@@ -198,8 +198,9 @@ static bool takes_rows(const rlx_target_query *query) {
 }
 
 /* gather_elements: out[i][j] = in[index[i][j]][j] for axis 0. An item is a row along the last axis.
- * An index becomes places first, PLACES at a time, which rows that share it use again. */
-enum { PLACES = 512 };
+ * An index becomes places first, PLACES at a time; where rows share it more at a time, so
+ * that what one of them reads stays near. */
+enum { PLACES = 512, SHARED_PLACES = 4096 };
 
 typedef struct picks {
     const rlx_kernel_args *args;
@@ -322,7 +323,7 @@ static void pick_whole_row(const picks *self, int64_t item) {
 
 static void run_elements(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     picks self = picks_of(args);
-    int64_t places[PLACES];
+    int64_t places[SHARED_PLACES];
     bool is_whole = is_whole_row(&self);
     for (int64_t item = begin; item < end && is_whole; item++)
         pick_whole_row(&self, item);
@@ -331,8 +332,9 @@ static void run_elements(const rlx_kernel_args *args, int64_t begin, int64_t end
         int64_t pick = pick_of(&self, item);
         for (next = item + 1; next < end && pick_of(&self, next) == pick;)
             next++;
-        for (int64_t first = 0; first < self.count; first += PLACES) {
-            int64_t count = rlx_ref_least(PLACES, self.count - first);
+        int64_t most = next - item > 1 ? SHARED_PLACES : PLACES;
+        for (int64_t first = 0; first < self.count; first += most) {
+            int64_t count = rlx_ref_least(most, self.count - first);
             bool is_inside = find_places(&self, pick, first, count, places);
             for (int64_t row = item; row < next; row++)
                 pick_row(&self, row, first, count, places, is_inside);

@@ -233,10 +233,11 @@ static void step(const move *m, place *p) {
     }
 }
 
-/* A row of units at any distance; memcpy of a constant size is one load and one store. */
+/* A row of units at any distance; memcpy of a constant size is one load and one store. Here and
+ * below pointers are copied first: what is written might be the place they stand in. */
 #define COPY_UNITS(size)                \
     for (int64_t i = 0; i < count; i++) \
-    memcpy(p->to + i * into, p->from + i * out_of, (size))
+    memcpy(to + i * into, from + i * out_of, (size))
 
 /* One unit over a whole run: what is there already is copied behind itself. */
 static void fill_units(const move *m, const place *p) {
@@ -250,38 +251,40 @@ static void fill_units(const move *m, const place *p) {
 
 /* Every second of some units of 4 bytes; returns how many are done. What lies behind the last one
  * is not read. */
-static int64_t move_seconds(const place *p, int64_t count) {
+static int64_t move_seconds(uint8_t *to, const uint8_t *from, int64_t count) {
     int64_t i = 0;
     for (; i + 8 < count; i += 8) {
         vt4 a, b;
-        memcpy(&a, p->from + 8 * i, sizeof a);
-        memcpy(&b, p->from + 8 * i + 32, sizeof b);
+        memcpy(&a, from + 8 * i, sizeof a);
+        memcpy(&b, from + 8 * i + 32, sizeof b);
         a = VEC_SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-        memcpy(p->to + 4 * i, &a, sizeof a);
+        memcpy(to + 4 * i, &a, sizeof a);
     }
     return i;
 }
 
 /* Every unit of 4 bytes twice. */
-static int64_t repeat_twice(const place *p, int64_t count) {
+static int64_t repeat_twice(uint8_t *to, const uint8_t *from, int64_t count) {
     int64_t i = 0;
     for (; i + 8 <= count; i += 8) {
         vt4 a, b;
-        memcpy(&a, p->from + 4 * i, sizeof a);
+        memcpy(&a, from + 4 * i, sizeof a);
         b = VEC_SHUFFLE(a, a, 4, 4, 5, 5, 6, 6, 7, 7);
         a = VEC_SHUFFLE(a, a, 0, 0, 1, 1, 2, 2, 3, 3);
-        memcpy(p->to + 8 * i, &a, sizeof a);
-        memcpy(p->to + 8 * i + 32, &b, sizeof b);
+        memcpy(to + 8 * i, &a, sizeof a);
+        memcpy(to + 8 * i + 32, &b, sizeof b);
     }
     return i;
 }
 
 /* `unit` is a constant. */
 VEC_INLINE void repeat_units(const move *m, const place *p, int64_t unit, int64_t from) {
-    int64_t count = m->run / (unit * m->repeats);
+    const int64_t repeats = m->repeats, count = m->run / (unit * repeats);
+    uint8_t *to = p->to;
+    const uint8_t *row = p->from;
     for (int64_t i = from; i < count; i++) {
-        for (int64_t k = 0; k < m->repeats; k++)
-            memcpy(p->to + (i * m->repeats + k) * unit, p->from + i * unit, (size_t)unit);
+        for (int64_t k = 0; k < repeats; k++)
+            memcpy(to + (i * repeats + k) * unit, row + i * unit, (size_t)unit);
     }
 }
 
@@ -289,21 +292,22 @@ static void move_repeats(const move *m, const place *p) {
     if (m->unit == 8) {
         repeat_units(m, p, 8, 0);
     } else {
-        repeat_units(m, p, 4, m->repeats == 2 ? repeat_twice(p, m->run / 8) : 0);
+        repeat_units(m, p, 4, m->repeats == 2 ? repeat_twice(p->to, p->from, m->run / 8) : 0);
     }
 }
 
 static void move_units(const move *m, const place *here) {
     int64_t count = m->run / m->unit, into = m->into[m->rank], out_of = m->out_of[m->rank];
-    place rest = *here, *p = &rest;
+    uint8_t *to = here->to;
+    const uint8_t *from = here->from;
     if (is_fill(m, m->rank)) {
-        fill_units(m, p);
+        fill_units(m, here);
         return;
     }
     if (m->unit == 4 && into == 4 && out_of == 8) {
-        int64_t done = move_seconds(p, count);
-        p->to += done * into;
-        p->from += done * out_of;
+        int64_t done = move_seconds(to, from, count);
+        to += done * into;
+        from += done * out_of;
         count -= done;
     }
     switch (m->unit) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* max_pool and average_pool of plain f32, f16 and bf16, without indices. An item is one row of
- * outputs, as in scalar C. The rows of inputs that its windows meet are joined to columns, between
- * their padding in the workspace; then neighbouring columns are joined, vector by vector, and those
- * between two windows left out: the first of equals stays, NaN wins. Where a row has one output (a
- * global pool) the vectors go along the window instead. */
+ * outputs, as in scalar C; as many as a cache holds are a band. The rows of inputs that its windows
+ * meet lie between their padding in the workspace, one after the other, so that rows are joined to
+ * columns and neighbouring columns to windows in long loops, however short a row is; wide rows are
+ * joined where they are. Windows between two that are wanted are left out in the end. Where a row
+ * has one output (a global pool) the vectors go along the window instead. The first of equals
+ * stays. NaN wins, but a maximum of vectors does not know that: each band is asked for NaN once,
+ * and one that has it is scalar C's. */
 #include "backend/cpu/vec/convert.h"
 #include "backend/cpu/vec/rows.h"
 
@@ -11,7 +14,10 @@
 
 #include <math.h>
 
-enum { X = RLX_MAX_SPATIAL - 1, TOGETHER = 8 /* rows of inputs that are joined in one pass */ };
+enum { X = RLX_MAX_SPATIAL - 1, NEAR = 6144 /* floats of a band */, WIDE = 96 };
+
+/* to[i] = from[i], from[i + step], .. joined, n of them, for `count` cells: at least a vector. */
+typedef void (*joiner)(const float *from, int64_t n, int64_t step, int64_t count, float *to);
 
 /* Spatial axes are always 3; missing ones in front are 1 wide. */
 typedef struct pool {
@@ -19,15 +25,137 @@ typedef struct pool {
     rlx_window axes[RLX_MAX_SPATIAL];
     int64_t strides[RLX_MAX_SPATIAL]; /* of x */
     bool is_max, counts_pad;
-    int64_t wide; /* of a row before it is thinned out by the stride */
-    int64_t span; /* of a padded row */
+    joiner join;
+    int64_t wide;        /* of a row before it is thinned out by the stride */
+    int64_t span;        /* of a padded row, at least a vector */
+    int64_t lead, count; /* its padding in front, its inputs */
+    int64_t rows;        /* of a band */
+    int64_t high;        /* rows of inputs that a band is copied from; 0: it is not copied */
+    int64_t inner[2];    /* rows of outputs with all their taps */
 } pool;
+
+/* Taps start, start + dilation, .. of a window that lie in [0, limit). */
+static int64_t taps_within(const rlx_window *w, int64_t start, int64_t limit, int64_t *first) {
+    bool is_dense = w->dilation == 1; /* and then nothing has to be divided */
+    int64_t missing = start < 0 ? -start : 0;
+    int64_t skipped = is_dense ? missing : (missing + w->dilation - 1) / w->dilation;
+    *first = start + skipped * w->dilation;
+    if (skipped >= w->kernel || *first >= limit) return 0;
+    int64_t left = limit - 1 - *first;
+    return rlx_ref_least(w->kernel - skipped, (is_dense ? left : left / w->dilation) + 1);
+}
+
+/* What an average along one axis divides by. */
+static int64_t divisor_of(const pool *self, int axis, int64_t at) {
+    const rlx_window *w = &self->axes[axis];
+    int64_t unused, start = at * w->stride;
+    return self->counts_pad ? taps_within(w, start, w->begin + w->in + w->end, &unused)
+                            : taps_within(w, start - w->begin, w->in, &unused);
+}
+
+/* `is_max` is a constant. Of numbers: NaN is lost. */
+VEC_INLINE vf join(bool is_max, vf old, vf x) {
+    return is_max ? vf_max(x, old) : old + x;
+}
+VEC_INLINE vf join_any(bool is_max, vf old, vf x) {
+    return is_max ? vf_select(x != x, x, vf_max(x, old)) : old + x;
+}
+VEC_INLINE float nothing(bool is_max) {
+    return is_max ? -INFINITY : 0;
+}
+
+/* The first n lanes, nothing in others. */
+VEC_INLINE vf some_lanes(bool is_max, vf x, int64_t n) {
+    vi numbers;
+    for (int i = 0; i < VF; i++)
+        numbers[i] = i;
+    return vf_select(numbers < vi_set((int32_t)n), x, vf_set(nothing(is_max)));
+}
+
+static bool has_nan(const float *x, int64_t count) {
+    vi good = vi_set(-1);
+    int64_t i = 0;
+    for (; i + 2 * VF <= count; i += 2 * VF)
+        good &= vf_are_numbers(vf_load(x + i), vf_load(x + i + VF));
+    for (; i < count; i += VF) {
+        vf last = vf_load_n(x + i, rlx_ref_least(VF, count - i));
+        good &= last == last;
+    }
+    return !vi_all(good);
+}
+
+/* Inputs side by side as f32: those in memory, or converted into `row`. */
+static const float *inputs(const pool *self, int64_t from, int64_t count, float *row) {
+    if (self->x->dtype == RLX_DTYPE_F32) return (const float *)self->x->data + from;
+    vec_read_f32(self->x, from, 1, count, row);
+    return row;
+}
+
+/* Four vectors of n lines, those beyond `last` in its place: they may meet others. */
+VEC_INLINE void join_four(bool is_max, const float *from, int64_t n, int64_t step, int64_t last,
+                          float *to) {
+    const int64_t zero = rlx_ref_least(0, last), one = rlx_ref_least(VF, last),
+                  two = rlx_ref_least(2 * VF, last), three = rlx_ref_least(3 * VF, last);
+    vf a = vf_load(from + zero), b = vf_load(from + one), c = vf_load(from + two),
+       d = vf_load(from + three);
+    for (int64_t k = 1; k < n; k++) {
+        from += step;
+        a = join(is_max, a, vf_load(from + zero));
+        b = join(is_max, b, vf_load(from + one));
+        c = join(is_max, c, vf_load(from + two));
+        d = join(is_max, d, vf_load(from + three));
+    }
+    vf_store(to + zero, a);
+    vf_store(to + one, b);
+    vf_store(to + two, c);
+    vf_store(to + three, d);
+}
+VEC_INLINE void join_lines(bool is_max, const float *from, int64_t n, int64_t step, int64_t count,
+                           float *to) {
+    int64_t i = 0;
+    for (; i + 4 * VF <= count; i += 4 * VF)
+        join_four(is_max, from + i, n, step, 4 * VF, to + i);
+    if (i < count) join_four(is_max, from + i, n, step, count - i - VF, to + i);
+}
+static void join_largest(const float *from, int64_t n, int64_t step, int64_t count, float *to) {
+    join_lines(true, from, n, step, count, to);
+}
+static void join_sums(const float *from, int64_t n, int64_t step, int64_t count, float *to) {
+    join_lines(false, from, n, step, count, to);
+}
+
+/* One window along a row. */
+static bool is_single(const pool *self) {
+    return self->axes[X].out == 1 && self->axes[X].dilation == 1;
+}
+
+/* Rows of inputs of a window. */
+static int64_t reach(const pool *self) {
+    const rlx_window *h = &self->axes[1];
+    return rlx_ref_least(h->in, (h->kernel - 1) * h->dilation + 1);
+}
+
+/* How many rows of outputs a band has, at most `most`, and whether its rows of inputs are copied:
+ * all in all NEAR floats, and 2 + reach rows more. */
+static void set_band(pool *self, int64_t most) {
+    const rlx_window *h = &self->axes[1];
+    int64_t last = h->in - 1 - (h->kernel - 1) * h->dilation + h->begin;
+    bool is_wide = self->x->dtype == RLX_DTYPE_F32 && self->axes[0].in == 1 &&
+                   self->axes[0].kernel == 1 && self->count >= VF &&
+                   self->count * h->stride >= WIDE;
+    self->rows = rlx_ref_least(most, 1 + NEAR / (self->span * (2 + h->stride)));
+    self->high = rlx_ref_least(h->in, (self->rows - 1) * h->stride + reach(self));
+    if (is_wide || is_single(self) || most == 0) self->high = 0;
+    self->inner[0] = rlx_ref_divide_up(h->begin, h->stride);
+    self->inner[1] = last < 0 ? 0 : last / h->stride + 1;
+}
 
 static pool pool_of(const rlx_kernel_args *args) {
     const rlx_pool_attrs *attrs = args->attrs;
     pool self = {.x = &args->in[0],
                  .y = &args->out[0],
                  .is_max = args->op == RLX_OP_MAX_POOL,
+                 .join = args->op == RLX_OP_MAX_POOL ? join_largest : join_sums,
                  .counts_pad = attrs->count_include_pad};
     uint32_t count = self.x->rank - 2, missing = RLX_MAX_SPATIAL - count;
     rlx_windows windows = {0};
@@ -44,96 +172,11 @@ static pool pool_of(const rlx_kernel_args *args) {
     const rlx_window *w = &self.axes[X];
     self.wide = w->out > 0 ? (w->out - 1) * w->stride + 1 : 0;
     self.span = self.wide + (w->kernel - 1) * w->dilation;
+    self.lead = rlx_ref_least(w->begin, self.span);
+    self.count = rlx_ref_least(w->in, self.span - self.lead);
+    if (self.span < VF) self.span = VF;
+    set_band(&self, self.axes[1].out);
     return self;
-}
-
-/* Taps start, start + dilation, .. of a window that lie in [0, limit). */
-static int64_t taps_within(const rlx_window *w, int64_t start, int64_t limit, int64_t *first) {
-    bool is_dense = w->dilation == 1; /* and then nothing has to be divided */
-    int64_t missing = start < 0 ? -start : 0;
-    int64_t skipped = is_dense ? missing : (missing + w->dilation - 1) / w->dilation;
-    *first = start + skipped * w->dilation;
-    if (skipped >= w->kernel || *first >= limit) return 0;
-    int64_t left = limit - 1 - *first;
-    return rlx_ref_least(w->kernel - skipped, (is_dense ? left : left / w->dilation) + 1);
-}
-
-/* What an average along one axis divides by. */
-static int64_t divisor(const pool *self, int axis, int64_t at) {
-    const rlx_window *w = &self->axes[axis];
-    int64_t unused, start = at * w->stride;
-    return self->counts_pad ? taps_within(w, start, w->begin + w->in + w->end, &unused)
-                            : taps_within(w, start - w->begin, w->in, &unused);
-}
-
-/* `is_max` is a constant. */
-VEC_INLINE vf join(bool is_max, vf old, vf x) {
-    return is_max ? vf_select(x != x, x, vf_max(x, old)) : old + x;
-}
-VEC_INLINE float nothing(bool is_max) {
-    return is_max ? -INFINITY : 0;
-}
-
-/* Inputs side by side as f32: those in memory, or converted into `row`. */
-static const float *inputs(const pool *self, int64_t from, int64_t count, float *row) {
-    if (self->x->dtype == RLX_DTYPE_F32) return (const float *)self->x->data + from;
-    vec_read_f32(self->x, from, 1, count, row);
-    return row;
-}
-
-/* Joins a row of inputs to `column`. */
-VEC_INLINE void join_inputs(bool is_max, const float *from, int64_t count, float *column) {
-    int64_t i = 0;
-    for (; i + VF <= count; i += VF)
-        vf_store(column + i, join(is_max, vf_load(column + i), vf_load(from + i)));
-    if (i < count) {
-        vf x = join(is_max, vf_load(column + i), vf_load_n(from + i, count - i));
-        vf_store_n(column + i, x, count - i);
-    }
-}
-
-/* VF columns of n rows. */
-VEC_INLINE vf joined_at(bool is_max, const float *const *rows, int64_t n, int64_t i) {
-    vf best = vf_load(rows[0] + i);
-    for (int64_t k = 1; k < n; k++)
-        best = join(is_max, best, vf_load(rows[k] + i));
-    return best;
-}
-/* The columns of n rows of at least a vector; the last one may meet the one before. */
-VEC_INLINE void join_n(bool is_max, const float *const *rows, int64_t n, int64_t count,
-                       float *column) {
-    for (int64_t i = 0; i + VF <= count; i += VF)
-        vf_store(column + i, joined_at(is_max, rows, n, i));
-    vf_store(column + count - VF, joined_at(is_max, rows, n, count - VF));
-}
-/* Three is what most windows have: a loop of its own. */
-VEC_INLINE void join_rows(bool is_max, const float *const *rows, int64_t n, int64_t count,
-                          float *column) {
-    if (n == 3) {
-        const float *three[3] = {rows[0], rows[1], rows[2]};
-        join_n(is_max, three, 3, count, column);
-    } else {
-        join_n(is_max, rows, n, count, column);
-    }
-}
-
-/* Joins the columns under each window; `joined` may have a vector more than it needs. */
-VEC_INLINE void join_taps(bool is_max, const float *columns, int64_t taps, int64_t dilation,
-                          int64_t wide, float *joined) {
-    for (int64_t i = 0; i < wide; i += VF) {
-        vf best = vf_load(columns + i);
-        for (int64_t k = 1; k < taps; k++)
-            best = join(is_max, best, vf_load(columns + i + k * dilation));
-        vf_store(joined + i, best);
-    }
-}
-VEC_INLINE void join_columns(bool is_max, const pool *self, const float *columns, float *joined) {
-    int64_t taps = self->axes[X].kernel, dilation = self->axes[X].dilation;
-    if (taps == 3) {
-        join_taps(is_max, columns, 3, dilation, self->wide, joined);
-    } else {
-        join_taps(is_max, columns, taps, dilation, self->wide, joined);
-    }
 }
 
 /* Every second lane of two vectors. */
@@ -144,23 +187,13 @@ VEC_INLINE vf every_second(vf a, vf b) {
     return __builtin_shufflevector(a, b, 0, 2, 4, 6);
 #endif
 }
-/* The windows that are wanted, side by side. */
-static void thin_out(float *joined, int64_t stride, int64_t count) {
-    int64_t i = 0;
-    for (; stride == 2 && i + VF <= count; i += VF)
-        vf_store(joined + i, every_second(vf_load(joined + 2 * i), vf_load(joined + 2 * i + VF)));
-    for (; stride > 1 && i < count; i++)
-        joined[i] = joined[i * stride];
-}
-
 /* All taps of the one window of a row of inputs. */
 VEC_INLINE vf join_window(bool is_max, const float *from, int64_t count, vf best) {
     int64_t i = 0;
     for (; i + VF <= count; i += VF)
-        best = join(is_max, best, vf_load(from + i));
+        best = join_any(is_max, best, vf_load(from + i));
     if (i == count) return best;
-    vf x = vf_load_n(from + i, count - i);
-    return join(is_max, best, is_max ? vec_lanes_or(x, count - i, nothing(true)) : x);
+    return join_any(is_max, best, some_lanes(is_max, vf_load_n(from + i, count - i), count - i));
 }
 
 /* An output row: where it stands, and its rows of inputs. */
@@ -189,9 +222,9 @@ static float first_zero(const pool *self, const spot *s, int64_t first, int64_t 
 }
 
 /* A row of one output. */
-VEC_INLINE void pool_one(bool is_max, const pool *self, const spot *s, int64_t to, float *row,
-                         const float *by) {
+static void pool_one(const pool *self, const spot *s, int64_t to, float *row, const float *by) {
     const rlx_window *w = &self->axes[X];
+    const bool is_max = self->is_max;
     int64_t first, count = taps_within(w, -w->begin, w->in, &first);
     int64_t rows = s->count[0] * s->count[1], run = count;
     vf best = vf_set(nothing(is_max));
@@ -201,7 +234,7 @@ VEC_INLINE void pool_one(bool is_max, const pool *self, const spot *s, int64_t t
         run *= rows, rows = rows > 0;
     for (int64_t r = 0; r < rows; r++) {
         const float *from = inputs(self, row_offset(self, s, r) + first, run, row);
-        best = join_window(is_max, from, run, best);
+        best = is_max ? join_window(true, from, run, best) : join_window(false, from, run, best);
     }
     float value = vf_sum(best), divide = s->divisor * by[0];
     if (is_max) {
@@ -215,92 +248,172 @@ VEC_INLINE void pool_one(bool is_max, const pool *self, const spot *s, int64_t t
     vec_write_f32(self->y, to, 1, 1, &value);
 }
 
-/* Workspace: columns with their padding, a row that is converted, joined windows, and what each
- * output divides by. */
-VEC_INLINE void pool_row(bool is_max, const pool *self, const spot *s, int64_t to, float *columns,
-                         float *row, float *joined, const float *by) {
-    const rlx_window *w = &self->axes[X];
-    int64_t lead = rlx_ref_least(w->begin, self->span);
-    int64_t count = rlx_ref_least(w->in, self->span - lead), rows = s->count[0] * s->count[1];
-    const float *together[TOGETHER];
-    int64_t r = 0;
-    if (self->x->dtype == RLX_DTYPE_F32 && count >= VF && rows > 0) {
-        for (; r < rlx_ref_least(rows, TOGETHER); r++)
-            together[r] = (const float *)self->x->data + row_offset(self, s, r);
-        join_rows(is_max, together, r, count, columns + lead);
-    } else {
-        for (int64_t i = 0; i < count; i++)
-            columns[lead + i] = nothing(is_max);
-    }
-    for (; r < rows; r++) {
-        const float *from = inputs(self, row_offset(self, s, r), count, row);
-        join_inputs(is_max, from, count, columns + lead);
-    }
-    join_columns(is_max, self, columns, joined);
-    thin_out(joined, w->stride, w->out);
-    for (int64_t i = 0; !is_max && i < w->out; i += VF) {
-        vf divide = vf_load(by + i) * s->divisor;
-        vf_store(joined + i, vf_select(divide > 0.0f, vf_load(joined + i) / divide, vf_set(0)));
-    }
-    if (self->y->dtype == RLX_DTYPE_F32) {
-        memcpy((float *)self->y->data + to, joined, (size_t)w->out * sizeof *joined);
-    } else {
-        vec_write_f32(self->y, to, 1, w->out, joined);
-    }
-}
-
 static spot spot_of(const pool *self, int64_t base, const int64_t *at) {
     spot s = {.base = base, .divisor = 1};
     for (int i = 0; i < 2; i++) {
         const rlx_window *w = &self->axes[i];
         s.count[i] = taps_within(w, at[i] * w->stride - w->begin, w->in, &s.first[i]);
-        if (!self->is_max) s.divisor *= (float)divisor(self, i, at[i]);
+        if (!self->is_max) s.divisor *= (float)divisor_of(self, i, at[i]);
     }
     return s;
 }
 
-static int64_t room(int64_t count) { /* elements of a part of the workspace */
-    return (count + 2 * VF - 1) / VF * VF;
+/* Parts of the workspace: rows of inputs with their padding, columns, windows, what each output
+ * of a row divides by, and a row that is converted. */
+typedef struct parts {
+    float *inputs, *columns, *windows, *by, *row;
+} parts;
+
+static int64_t room(int64_t count) { /* elements of a part */
+    return (count + 3 * VF - 1) / VF * VF;
+}
+static int64_t windows_room(const pool *self) { /* the last may be thinned out */
+    return room(self->rows * self->span) + 2 * VF;
+}
+static parts parts_of(const pool *self, float *workspace) {
+    parts p = {.inputs = workspace};
+    p.columns = p.inputs + room(self->high * self->span);
+    p.windows = p.columns + room(self->rows * self->span);
+    p.by = p.windows + windows_room(self);
+    p.row = p.by + room(self->axes[X].out);
+    return p;
 }
 
-/* Rows of outputs [begin, end) of one plane. */
-VEC_INLINE void run_plane(bool is_max, const pool *self, int64_t plane, int64_t begin, int64_t end,
-                          float *columns, const float *by) {
+/* Rows [low, high) of inputs at `base` between their padding. */
+static void copy_rows(const pool *self, int64_t base, int64_t low, int64_t high, float *to) {
+    const int64_t count = self->count;
+    base += low * self->strides[1];
+    to += self->lead;
+    for (int64_t r = low; r < high; r++, base += self->strides[1], to += self->span) {
+        const float *from = (const float *)self->x->data + base;
+        if (self->x->dtype != RLX_DTYPE_F32) {
+            vec_read_f32(self->x, base, 1, count, to);
+        } else if (count >= VF) {
+            for (int64_t i = 0; i + VF < count; i += VF)
+                vf_store(to + i, vf_load(from + i));
+            vf_store(to + count - VF, vf_load(from + count - VF));
+        } else {
+            vf_store(to, some_lanes(self->is_max, vf_load_n(from, count), count));
+        }
+    }
+}
+
+/* Columns of the rows of outputs [first, end) from rows of inputs of which `from` is row `low`,
+ * `down` apart; `count` cells of each. */
+static void join_down(const pool *self, int64_t first, int64_t end, const float *from, int64_t low,
+                      int64_t down, int64_t count, float *to) {
+    const rlx_window *h = &self->axes[1];
+    for (int64_t r = first, rows; r < end; r += rows, to += rows * self->span) {
+        int64_t start = r * h->stride - h->begin, taps = h->kernel, cells = count;
+        bool is_inner = r >= self->inner[0] && r < self->inner[1];
+        rows = 1;
+        if (!is_inner) taps = taps_within(h, start, h->in, &start);
+        if (is_inner && h->stride == 1 && down == self->span) {
+            rows = rlx_ref_least(end, self->inner[1]) - r;
+            cells = rows * self->span;
+        }
+        for (int64_t i = 0; taps == 0 && i < count; i++)
+            to[i] = nothing(self->is_max);
+        if (taps > 0) self->join(from + (start - low) * down, taps, h->dilation * down, cells, to);
+    }
+}
+
+/* The columns of one depth of a band; false: NaN. */
+static bool find_columns(const pool *self, int64_t base, int64_t first, int64_t end, const parts *p,
+                         float *to) {
+    const rlx_window *h = &self->axes[1];
+    int64_t low = first * h->stride - h->begin;
+    int64_t high = (end - 1) * h->stride - h->begin + (h->kernel - 1) * h->dilation + 1;
+    if (low < 0) low = 0;
+    high = rlx_ref_least(high, h->in);
+    if (self->high > 0) {
+        copy_rows(self, base, low, high, p->inputs);
+        if (self->is_max && high > low && has_nan(p->inputs, (high - low) * self->span))
+            return false;
+        join_down(self, first, end, p->inputs, low, self->span, self->span, to);
+        return true;
+    }
+    const float *from = (const float *)self->x->data + base + low * self->strides[1];
+    for (int64_t r = low; self->is_max && r < high; r++) {
+        if (has_nan(from + (r - low) * self->strides[1], self->count)) return false;
+    }
+    join_down(self, first, end, from, low, self->strides[1], self->count, to + self->lead);
+    return true;
+}
+
+/* The windows of a row that are wanted, side by side. */
+static void thin_out(const float *from, int64_t stride, int64_t count, float *to) {
+    int64_t i = 0;
+    for (; stride == 1 && i + VF <= count; i += VF)
+        vf_store(to + i, vf_load(from + i));
+    for (; stride == 2 && i + VF <= count; i += VF)
+        vf_store(to + i, every_second(vf_load(from + 2 * i), vf_load(from + 2 * i + VF)));
+    if (stride == 1) vf_store_n(to + i, vf_load(from + i), count - i);
+    for (; stride > 1 && i < count; i++)
+        to[i] = from[i * stride];
+}
+
+/* Divided, if they are sums. */
+static void put_row(const pool *self, const float *windows, float divisor, const parts *p,
+                    int64_t to) {
+    const rlx_window *w = &self->axes[X];
+    float *out = self->y->dtype == RLX_DTYPE_F32 ? (float *)self->y->data + to : p->row;
+    thin_out(windows, w->stride, w->out, out);
+    for (int64_t i = 0; !self->is_max && i < w->out; i += VF) {
+        int64_t n = rlx_ref_least(VF, w->out - i);
+        vf divide = vf_load(p->by + i) * divisor, x = vf_load_n(out + i, n);
+        vf_store_n(out + i, vf_select(divide > 0.0f, x / divide, vf_set(0)), n);
+    }
+    if (out == p->row) vec_write_f32(self->y, to, 1, w->out, out);
+}
+
+/* Rows of outputs [first, end) at depth `deep` of the plane at `base`; false: NaN. */
+static bool pool_band(const pool *self, int64_t base, int64_t deep, int64_t first, int64_t end,
+                      const parts *p, int64_t to, int64_t to_row) {
+    const rlx_window *d = &self->axes[0], *w = &self->axes[X];
+    const int64_t rows = end - first, cells = rows * self->span;
+    int64_t z, depths = taps_within(d, deep * d->stride - d->begin, d->in, &z);
+    float *windows = w->kernel == 1 ? p->columns : p->windows;
+    for (int64_t i = 0; depths == 0 && i < cells; i++)
+        p->columns[i] = nothing(self->is_max);
+    for (int64_t k = 0; k < depths; k++) {
+        int64_t at = base + (z + k * d->dilation) * self->strides[0];
+        if (!find_columns(self, at, first, end, p, k == 0 ? p->columns : p->windows)) return false;
+        if (k > 0) {
+            self->join(p->columns, 2, p->windows - p->columns, (cells + VF - 1) / VF * VF,
+                       p->columns);
+        }
+    }
+    if (w->kernel > 1) {
+        self->join(p->columns, w->kernel, w->dilation,
+                   cells - self->span + (self->wide < VF ? VF : self->wide), windows);
+    }
+    int64_t divisor = self->is_max ? 1 : divisor_of(self, 0, deep);
+    for (int64_t r = first; r < end; r++, windows += self->span, to += to_row) {
+        int64_t rest = self->is_max ? 1 : divisor_of(self, 1, r);
+        put_row(self, windows, (float)(divisor * rest), p, to);
+    }
+    return true;
+}
+
+/* Rows of outputs [begin, end) of one plane, all of one depth; `number` is the item of `begin`. */
+static void run_plane(const rlx_kernel_args *args, const pool *self, int64_t plane, int64_t deep,
+                      int64_t begin, int64_t end, int64_t number, const parts *p) {
     const rlx_tensor *x = self->x, *y = self->y;
-    float *row = columns + room(self->span), *joined = row + room(self->span);
-    bool is_single = self->axes[X].out == 1 && self->axes[X].dilation == 1;
     int64_t channel = plane % x->dims[1], batch = plane / x->dims[1];
-    int64_t at[2] = {begin / self->axes[1].out, begin % self->axes[1].out};
     int64_t base = batch * x->strides[0] + channel * x->strides[1];
     int64_t to = batch * y->strides[0] + channel * y->strides[1], strides[2] = {0, 0};
     for (uint32_t i = 2; i + 1 < y->rank; i++)
         strides[i + 3 - y->rank] = y->strides[i];
-    for (int64_t item = begin; item < end; item++) {
-        spot s = spot_of(self, base, at);
-        int64_t place = to + at[0] * strides[0] + at[1] * strides[1];
-        if (is_single) {
-            pool_one(is_max, self, &s, place, row, by);
-        } else {
-            pool_row(is_max, self, &s, place, columns, row, joined, by);
+    to += deep * strides[0];
+    for (int64_t r = begin, past; r < end; r = past) {
+        past = rlx_ref_least(end, is_single(self) ? r + 1 : r + self->rows);
+        if (is_single(self)) {
+            spot s = spot_of(self, base, (const int64_t[]){deep, r});
+            pool_one(self, &s, to + r * strides[1], p->row, p->by);
+        } else if (!pool_band(self, base, deep, r, past, p, to + r * strides[1], strides[1])) {
+            vec_scalar_run(args, number + r - begin, number + past - begin);
         }
-        if (++at[1] == self->axes[1].out) at[1] = 0, at[0]++;
-    }
-}
-
-VEC_INLINE void run_kind(bool is_max, const rlx_kernel_args *args, const pool *self, int64_t begin,
-                         int64_t end) {
-    float *columns = args->workspace;
-    float *by = columns + 2 * room(self->span) + room(self->wide);
-    int64_t rows = self->axes[0].out * self->axes[1].out;
-    for (int64_t i = 0; i < room(self->span); i++)
-        columns[i] = nothing(is_max);
-    for (int64_t i = 0; !is_max && i < self->axes[X].out; i++)
-        by[i] = (float)divisor(self, X, i);
-    while (begin < end) {
-        int64_t plane = begin / rows, first = begin % rows;
-        int64_t past = rlx_ref_least(rows, first + end - begin);
-        run_plane(is_max, self, plane, first, past, columns, by);
-        begin += past - first;
     }
 }
 
@@ -312,18 +425,29 @@ static bool fits(const rlx_kernel_args *args) {
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     pool self = pool_of(args);
-    if (self.is_max) {
-        run_kind(true, args, &self, begin, end);
-    } else {
-        run_kind(false, args, &self, begin, end);
+    int64_t rows = self.axes[1].out, depths = self.axes[0].out;
+    if (end - begin < rows) set_band(&self, end - begin);
+    parts p = parts_of(&self, args->workspace);
+    for (float *at = p.inputs; begin < end && at < p.windows; at += VF)
+        vf_store(at, vf_set(nothing(self.is_max)));
+    for (int64_t i = 0; !self.is_max && begin < end && i < self.axes[X].out; i++)
+        p.by[i] = (float)divisor_of(&self, X, i);
+    while (begin < end) {
+        int64_t line = begin / rows, first = begin % rows;
+        int64_t past = rlx_ref_least(rows, first + end - begin);
+        run_plane(args, &self, line / depths, line % depths, first, past, begin, &p);
+        begin += past - first;
     }
 }
 
+/* Sizes at run time may be smaller, and bands then have more rows: the most there can be. */
 static uint64_t workspace(const rlx_kernel_args *args) {
     pool self = pool_of(args);
-    uint64_t floats = 2 * (uint64_t)room(self.span) + (uint64_t)room(self.wide) +
-                      (uint64_t)room(self.axes[X].out);
-    return rlx_ref_bytes(floats, sizeof(float));
+    const rlx_window *h = &self.axes[1], *w = &self.axes[X];
+    int64_t near = rlx_ref_least(NEAR, rlx_ref_cost(h->out, self.span * (2 + h->stride)));
+    int64_t floats = near + self.span * (2 + reach(&self)) + 16 * VF + room(w->out) +
+                     room(w->in > w->out ? w->in : w->out);
+    return rlx_ref_bytes((uint64_t)floats, sizeof(float));
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
@@ -336,7 +460,7 @@ static int64_t item_cost(const rlx_kernel_args *args) {
 
 /* Rows that a worker can keep near; a window far wider than its input is none of ours. */
 static bool takes(const rlx_target_query *query) {
-    enum { MOST = 1 << 16 };
+    enum { MOST = 1 << 16, LARGEST = 1 << 18 };
     const rlx_pool_attrs *attrs = query->attrs;
     rlx_kernel_args args = vec_args_of(query);
     if (attrs->kernel.count + 2 != query->in[0].rank) return false; /* channels in blocks */
@@ -344,7 +468,7 @@ static bool takes(const rlx_target_query *query) {
         return false;
     pool self = pool_of(&args);
     return self.axes[X].kernel < MOST && self.axes[X].dilation < MOST && self.wide < MOST &&
-           self.span < MOST;
+           self.span < MOST && (is_single(&self) || self.span * reach(&self) < LARGEST);
 }
 
 const rlx_cpu_override VEC_SYMBOL(pool_plain)[] = {
