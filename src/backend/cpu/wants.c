@@ -70,17 +70,21 @@ static bool is_byte(rlx_dtype dtype) {
 }
 
 /* What matmul_narrow of the vector levels takes: few columns, side by side each. One column lies so
- * anyway. */
-static bool is_narrow_matmul(const rlx_target_query *query) {
+ * anyway. Six to eight are half a panel of AVX2, which many rows do faster, unless those lie a
+ * multiple of 4 KiB apart: a tall tile has more of them than the first cache has ways. */
+static bool is_narrow_matmul(const rlx_target_query *query, bool is_wide) {
+    enum { FEW_COLUMNS = 5, FEW_ROWS = 48, BAD_DEPTH = 1024 };
     const rlx_matmul_attrs *attrs = query->attrs;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1];
-    if (attrs->transpose_a || attrs->transpose_b || attrs->has_to || a->rank < 2) return false;
-    int64_t n = b->dims[b->rank - 1], k = b->dims[b->rank - 2];
-    return n > 1 && n <= MATMUL_NARROW_COLUMNS && k >= MATMUL_NARROW_DEPTH * n;
+    if (attrs->transpose_a || attrs->has_to || a->rank < 2) return false;
+    int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], k = a->dims[a->rank - 1];
+    if (n > MATMUL_NARROW_COLUMNS || k < MATMUL_NARROW_DEPTH * n) return false;
+    return is_wide || n <= FEW_COLUMNS || k % BAD_DEPTH == 0 ||
+           rlx_cpu_matmul_rows_per_b(query) < FEW_ROWS;
 }
 
-/* b in panels as wide as two vectors, unless more than a quarter of it would be padding; of bytes
- * with k in pairs, or in fours for VNNI. [transposed][wide][in pairs] */
+/* b in panels as wide as two vectors; of bytes with k in pairs, or in fours for VNNI, unless more
+ * than a quarter of it would be padding. [transposed][wide][in pairs] */
 static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *query,
                          rlx_layout *in_layouts) {
     static const rlx_layout panels[2][2][2] = {
@@ -97,8 +101,11 @@ static void matmul_wants(const rlx_cpu_level *level, const rlx_target_query *que
     bool is_wide = (level->flags & (is_pair ? RLX_CPU_VNNI : RLX_CPU_AVX512)) != 0;
     if ((level->flags & RLX_CPU_AVX2) == 0 || b->rank < 2 || !(is_float || is_pair)) return;
     int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], width = is_wide ? 32 : 16;
-    if (is_float && is_narrow_matmul(query)) in_layouts[1] = RLX_LAYOUT_TURNED;
-    if (n < 1 || width - 1 - (n - 1) % width > n / 4) return;
+    if (is_float && is_narrow_matmul(query, is_wide)) {
+        if (n > 1 && !attrs->transpose_b) in_layouts[1] = RLX_LAYOUT_TURNED;
+        return;
+    }
+    if (n < 1 || (is_pair && width - 1 - (n - 1) % width > n / 4)) return;
     in_layouts[1] = panels[attrs->transpose_b][is_wide][is_pair];
 }
 

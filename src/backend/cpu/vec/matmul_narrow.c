@@ -31,6 +31,7 @@ typedef struct block {
     int64_t a_row, b_row;
     float *sums; /* [rows][columns], rows `pitch` apart */
     int64_t pitch;
+    bool is_only; /* block of k: sums are set, not added to */
 } block;
 
 /* One step of k, `count` numbers of it where that is not a whole vector. */
@@ -52,6 +53,7 @@ VEC_INLINE void dots(const block *self, int64_t first, int64_t skip, int64_t col
     const float *a = self->a + first * self->a_row, *b = self->b + column * self->b_row;
     const int64_t a_row = self->a_row, b_row = self->b_row, depth = self->depth;
     float flat[TILE_SUMS], *to = self->sums + first * self->pitch + column;
+    const bool is_only = self->is_only;
     vf sum[TILE_SUMS];
     int64_t k = 0;
     VEC_UNROLLED_MORE for (int i = 0; i < rows * columns; i++) sum[i] = vf_set(0);
@@ -62,7 +64,8 @@ VEC_INLINE void dots(const block *self, int64_t first, int64_t skip, int64_t col
     VEC_UNROLLED for (int i = 0; i < rows * columns; i += 4) sum_four(sum + i, flat + i);
     for (int64_t i = skip; i < rows; i++) {
         for (int j = 0; j < columns; j++)
-            to[i * self->pitch + j] += flat[i * columns + j];
+            to[i * self->pitch + j] =
+                flat[i * columns + j] + (is_only ? 0 : to[i * self->pitch + j]);
     }
 }
 
@@ -81,7 +84,8 @@ static void dot(const block *self, int64_t row, int64_t column) {
         sum[0] = vf_fma(vf_load_n(a + k, count), vf_load_n(b + k, count), sum[0]);
     }
     sum_four(sum, parts);
-    self->sums[row * self->pitch + column] += parts[0] + parts[1] + (parts[2] + parts[3]);
+    float *to = self->sums + row * self->pitch + column;
+    *to = (self->is_only ? 0 : *to) + (parts[0] + parts[1] + (parts[2] + parts[3]));
 }
 
 /* All rows of a block, a tile of them at a time; the last one goes back to be whole. */
@@ -244,6 +248,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     if (by == NULL) now = narrow_of(args), by = &now;
     const matmul *mm = &by->mm;
     int64_t per_batch = matmul_up(mm->m, item_rows(mm));
+    bool is_only = mm->k <= depth_of(mm) && mm->k > 0, is_bare = is_only && by->to.is_bare;
     for (int64_t item = begin; item < end; item++) {
         int64_t index = item % per_batch, m = matmul_part_start(mm->m, per_batch, index);
         block self = {.mm = mm,
@@ -251,8 +256,17 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
                       .m = m,
                       .rows = matmul_part_start(mm->m, per_batch, index + 1) - m,
                       .sums = sums,
-                      .pitch = by->is_row ? 1 : MATMUL_COLUMNS};
+                      .pitch = by->is_row ? 1
+                               : is_bare  ? by->to.out_m
+                                          : MATMUL_COLUMNS,
+                      .is_only = is_only};
         for (int64_t row = 0; row < by->rows; row++, self.at.b += by->to.a_m) {
+            if (is_bare) {
+                self.sums = (float *)by->to.out->data + self.at.out +
+                            (by->is_row ? row * by->to.out_m + m : m * by->to.out_m);
+                run_rows(&self, args->workspace);
+                continue;
+            }
             memset(sums, 0, (size_t)(self.rows * self.pitch + VF) * sizeof *sums);
             run_rows(&self, args->workspace);
             store(by, &self, row);
@@ -266,10 +280,11 @@ static int64_t items(const rlx_kernel_args *args) {
     return mm.batches * matmul_up(mm.m, item_rows(&mm));
 }
 
-/* Vectors of multiply-adds; reading a is what takes time. */
+/* Vectors of multiply-adds; reading a is what takes time, and the sums across lanes. */
 static int64_t item_cost(const rlx_kernel_args *args) {
+    enum { SUMS = 64 };
     matmul mm = narrow_of(args).mm;
-    return rlx_ref_cost(matmul_least(mm.m, item_rows(&mm)) * (1 + mm.n) / 4, mm.k) / 2;
+    return rlx_ref_cost(matmul_least(mm.m, item_rows(&mm)) * (1 + mm.n) / 4, mm.k + SUMS) / 2;
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {

@@ -29,6 +29,8 @@ typedef struct matmul_sums {
     /* What comes next: every step of k asks for the byte `next_step` further on. */
     const uint8_t *next;
     int64_t next_step;
+    /* Tiles one after the other: so far apart in a, b (bytes) and what is written. */
+    int64_t count, a_step, b_step, to_step;
 } matmul_sums;
 
 /* sums + a b over `depth` steps of k. Element (i, k) of a is at a[i * row + k]; b is
@@ -45,7 +47,8 @@ typedef void (*matmul_pair_fn)(const float *a, int64_t row, const uint8_t *b, in
  * turns of the others would only make the library larger. */
 VEC_INLINE int matmul_turn(int rows, int vectors, matmul_kind kind) {
     if (VF >= 16 && vectors == 2 && rows > 6 && rows < MATMUL_ROWS) return 1;
-    if (rows * vectors < 2 * MATMUL_ROWS || kind != PANEL_F32 || vectors == 1) return 2;
+    if (rows <= 3 || vectors == 1) return 1;
+    if (rows * vectors < 2 * MATMUL_ROWS || kind != PANEL_F32) return 2;
     return VF < 16 ? 8 : 4;
 }
 
@@ -79,62 +82,73 @@ VEC_INLINE void matmul_tile_of(int rows, int vectors, matmul_kind kind, const fl
     const int turn = matmul_turn(rows, vectors, kind);
     vf x[MATMUL_MOST_ROWS][4];
     const char *third[(MATMUL_MOST_ROWS + 2) / 3];
-    const uint8_t *b[2] = {first, first + apart}, *next = c->next;
     const int64_t next_step = c->next_step;
-    const bool is_dense = next_step * turn > 64;
-    int64_t k = 0;
-#pragma GCC unroll 4
-    for (int i = 0; i < (rows + 2) / 3; i++)
-        third[i] = (const char *)(a + 3 * i * row);
+    const int64_t span = next_step * turn;
+    const int64_t to_row = c->to_row, from_row = c->from_row;
+    const float *from = c->from;
+    float *to = c->to;
+    const uint8_t *start = c->next;
     row *= element;
-#pragma GCC unroll 12
-    for (int i = 0; i < rows; i++)
+    for (int64_t left = c->count;;) {
+        const uint8_t *b[2] = {first, first + apart}, *next = start;
+        int64_t k = 0;
 #pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            x[i][j] = (vf){0};
-    if (c->from != NULL) {
+        for (int i = 0; i < (rows + 2) / 3; i++)
+            third[i] = (const char *)a + 3 * i * row;
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < vectors; j++)
-                x[i][j] = vf_load(c->from + i * c->from_row + j * VF);
-    }
-    for (; k + turn <= depth; k += turn) {
-        __builtin_prefetch(next);
-        next += next_step;
-#pragma GCC unroll 8
-        for (int j = 1; is_dense && j < turn; j++, next += next_step)
-            __builtin_prefetch(next);
-        if (!is_dense) next += next_step * (turn - 1);
-#pragma GCC unroll 8
-        for (int j = 0; j < turn; j++)
-            matmul_step(rows, vectors, kind, third, row, j * element, b, j * line, x);
-#pragma GCC unroll 4
-        for (int i = 0; i < (rows + 2) / 3; i++)
-            third[i] += turn * element;
-#pragma GCC unroll 2
-        for (int i = 0; i < (vectors + 1) / 2; i++)
-            b[i] += turn * line;
-    }
-    for (; turn > 1 && k < depth; k++) {
-        matmul_step(rows, vectors, kind, third, row, 0, b, 0, x);
-#pragma GCC unroll 4
-        for (int i = 0; i < (rows + 2) / 3; i++)
-            third[i] += element;
-#pragma GCC unroll 2
-        for (int i = 0; i < (vectors + 1) / 2; i++)
-            b[i] += line;
-    }
+                x[i][j] = (vf){0};
+        if (from != NULL) {
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; i++)
+            for (int i = 0; i < rows; i++, from += from_row)
 #pragma GCC unroll 4
-        for (int j = 0; j < vectors; j++)
-            vf_store(c->to + i * c->to_row + j * VF, x[i][j]);
+                for (int j = 0; j < vectors; j++)
+                    x[i][j] = vf_load(from + j * VF);
+        }
+        for (; k + turn <= depth; k += turn) {
+            __builtin_prefetch(next);
+            if (turn > 1 && span > 64) __builtin_prefetch(next + 64);
+            for (int64_t j = 128; span > 128 && j < turn * line; j += 64)
+                __builtin_prefetch(next + j);
+            next += span;
+#pragma GCC unroll 8
+            for (int j = 0; j < turn; j++)
+                matmul_step(rows, vectors, kind, third, row, j * element, b, j * line, x);
+#pragma GCC unroll 4
+            for (int i = 0; i < (rows + 2) / 3; i++)
+                third[i] += turn * element;
+#pragma GCC unroll 2
+            for (int i = 0; i < (vectors + 1) / 2; i++)
+                b[i] += turn * line;
+        }
+        for (; turn > 1 && k < depth; k++) {
+            matmul_step(rows, vectors, kind, third, row, 0, b, 0, x);
+#pragma GCC unroll 4
+            for (int i = 0; i < (rows + 2) / 3; i++)
+                third[i] += element;
+#pragma GCC unroll 2
+            for (int i = 0; i < (vectors + 1) / 2; i++)
+                b[i] += line;
+        }
+        float *line_to = to;
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++, line_to += to_row)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; j++)
+                vf_store(line_to + j * VF, x[i][j]);
+        if (--left <= 0) return;
+        a += c->a_step, first += c->b_step, to += c->to_step;
+        start += depth * next_step;
+    }
 }
 
-VEC_INLINE void matmul_tile(int rows, matmul_kind kind, const float *a, int64_t row,
-                            const uint8_t *b, int64_t depth, const matmul_sums *c) {
-    matmul_tile_of(rows, 2, kind, a, row, b, 0, depth, c);
+/* One tile that begins with zeros. */
+VEC_INLINE void matmul_tile(int rows, const float *a, int64_t row, const uint8_t *b, int64_t depth,
+                            float *to) {
+    const matmul_sums c = {.to = to, .to_row = MATMUL_COLUMNS, .next = b, .count = 1};
+    matmul_tile_of(rows, 2, PANEL_F32, a, row, b, 0, depth, &c);
 }
 
 /* The same for one to three rows of all of k. One panel has too few sums to keep the multiply-adds

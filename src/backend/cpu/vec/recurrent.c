@@ -87,25 +87,24 @@ static weights weights_of(const rlx_tensor *tensor, int64_t direction) {
 static void multiply_panel(const float *panel, const float *vectors, int64_t depth, int64_t count,
                            float *to) {
     const uint8_t *b = (const uint8_t *)panel;
-    const matmul_sums c = {NULL, to, MATMUL_COLUMNS, MATMUL_COLUMNS, b, 0};
     switch (count) {
     case 1:
         matmul_few(1, 1, 4, PANEL_F32, vectors, depth, b, 0, depth, to);
         break;
     case 2:
-        matmul_tile(2, PANEL_F32, vectors, depth, b, depth, &c);
+        matmul_tile(2, vectors, depth, b, depth, to);
         break;
     case 3:
-        matmul_tile(3, PANEL_F32, vectors, depth, b, depth, &c);
+        matmul_tile(3, vectors, depth, b, depth, to);
         break;
     case 4:
-        matmul_tile(4, PANEL_F32, vectors, depth, b, depth, &c);
+        matmul_tile(4, vectors, depth, b, depth, to);
         break;
     case 5:
-        matmul_tile(5, PANEL_F32, vectors, depth, b, depth, &c);
+        matmul_tile(5, vectors, depth, b, depth, to);
         break;
     default:
-        matmul_tile(TILE_ROWS, PANEL_F32, vectors, depth, b, depth, &c);
+        matmul_tile(TILE_ROWS, vectors, depth, b, depth, to);
     }
 }
 
