@@ -389,7 +389,7 @@ static const char *run_prepared(const rlx_cpu_level *level, const rlx_kernel *ke
     uint8_t *memory = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
     if (memory == NULL) return "out of memory";
     memset(memory, GUARD_BYTE, (size_t)bytes + 2 * GUARD);
-    args->workspace_bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(args) : 0;
+    args->workspace_bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(planned) : 0;
     preparation->make(args, memory + GUARD);
     args->prepared = memory + GUARD;
     const char *broken = run_guarded(level, kernel, args, planned, seed);
