@@ -27,12 +27,14 @@ test:
 	@$(NINJA)
 	@$(CTEST) -LE full
 
-# With clang and its runtimes, for libFuzzer.
+# With clang and its runtimes, for libFuzzer; the quick tier again on what clang optimises and on
+# another architecture.
 test-full:
 	@scripts/install-deps.sh build test mpi ci
 	@$(CONFIGURE) --log-level=WARNING -DRLX_BUILD_TESTS=ON
 	@$(NINJA)
 	@$(CTEST)
+	@.ci/run clang-tests aarch64-whole
 
 # With the packages of other libraries, to compare with them.
 bench:

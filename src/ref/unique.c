@@ -124,12 +124,12 @@ static void copy_slice(const rlx_kernel_args *args, const slices *all, int64_t f
 static void run_unique(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_unique_attrs *attrs = args->attrs;
     slices all = slices_of(&args->in[0], attrs);
-    int64_t *order = args->workspace, *group = order + all.count, *place = group + all.count;
     if (begin >= end) return;
     if (all.count == 0) {
         store(&args->out[4], 0, 0);
         return;
     }
+    int64_t *order = args->workspace, *group = order + all.count, *place = group + all.count;
     sort(&all, order);
     int64_t groups = find_groups(&all, order, group);
     find_places(&all, group, groups, attrs->unsorted, place);

@@ -75,8 +75,11 @@ static void take_weights(rlx_program *program, uint64_t offset) {
     union {
         const uint8_t *read_only;
         void *address;
-    } weights = {.read_only = program->map.data + offset};
-    if (program->plan->segment_bytes[RLX_SEGMENT_WEIGHTS] != 0) program->weights = weights.address;
+    } weights;
+    if (program->plan->segment_bytes[RLX_SEGMENT_WEIGHTS] == 0) return;
+    if (program->map.data == NULL) return; /* all of them are streamed */
+    weights.read_only = program->map.data + offset;
+    program->weights = weights.address;
 }
 
 static rlx_status load(rlx_program *program, const char *path) {

@@ -84,20 +84,68 @@ static void give_strides(rlx_tensor *tensor, layout_mode mode) {
     }
 }
 
+/* The elements of two tensors of equal dims, in order and in runs with one step each: most of the
+ * time of these tests goes here. */
+typedef struct walk {
+    const rlx_tensor *a, *b;
+    uint32_t outer; /* dims that count runs */
+    int64_t at[RLX_MAX_RANK], left;
+    int64_t length, step_a, step_b, start_a, start_b; /* of a run */
+} walk;
+
+static walk walk_over(const rlx_tensor *a, const rlx_tensor *b) {
+    walk self = {.a = a, .b = b, .outer = a->rank, .length = 1, .step_a = 1, .step_b = 1};
+    int64_t elements = rlx_tensor_elements(a);
+    if (elements == 0) return self;
+    while (self.outer > 0 && a->strides[self.outer - 1] == self.length &&
+           b->strides[self.outer - 1] == self.length)
+        self.length *= a->dims[--self.outer];
+    if (self.outer == a->rank && a->rank > 0) { /* elements with gaps */
+        self.length = a->dims[--self.outer];
+        self.step_a = a->strides[self.outer], self.step_b = b->strides[self.outer];
+    }
+    self.left = elements / self.length;
+    return self;
+}
+
+static bool next_run(walk *self) {
+    if (self->left-- == 0) return false;
+    self->start_a = self->start_b = 0;
+    for (uint32_t i = 0; i < self->outer; i++) {
+        self->start_a += self->at[i] * self->a->strides[i];
+        self->start_b += self->at[i] * self->b->strides[i];
+    }
+    for (uint32_t i = self->outer; i-- > 0 && ++self->at[i] == self->a->dims[i];)
+        self->at[i] = 0;
+    return true;
+}
+
+/* Sizes that the compiler knows are copied without a call. */
+static void copy_element(uint8_t *to, const uint8_t *from, int64_t size) {
+    switch (size) {
+    case 2:
+        memcpy(to, from, 2);
+        break;
+    case 4:
+        memcpy(to, from, 4);
+        break;
+    default:
+        memcpy(to, from, (size_t)size);
+    }
+}
+
 /* Copies all elements between tensors of equal dims. */
 static void copy_elements(const rlx_tensor *from, const rlx_tensor *to) {
-    int64_t at[RLX_MAX_RANK] = {0}, elements = rlx_tensor_elements(from);
-    size_t size = rlx_dtype_block_bytes(from->dtype);
-    for (int64_t n = 0; n < elements; n++) {
-        int64_t source = 0, target = 0;
-        for (uint32_t i = 0; i < from->rank; i++) {
-            source += at[i] * from->strides[i];
-            target += at[i] * to->strides[i];
+    int64_t size = (int64_t)rlx_dtype_block_bytes(from->dtype);
+    for (walk w = walk_over(from, to); next_run(&w);) {
+        const uint8_t *source = (const uint8_t *)from->data + w.start_a * size;
+        uint8_t *target = (uint8_t *)to->data + w.start_b * size;
+        if (w.step_a == 1 && w.step_b == 1) {
+            memcpy(target, source, (size_t)(w.length * size));
+            continue;
         }
-        memcpy((uint8_t *)to->data + (size_t)target * size,
-               (const uint8_t *)from->data + (size_t)source * size, size);
-        for (uint32_t i = from->rank; i-- > 0 && ++at[i] == from->dims[i];)
-            at[i] = 0;
+        for (int64_t i = 0; i < w.length; i++)
+            copy_element(target + i * w.step_b * size, source + i * w.step_a * size, size);
     }
 }
 
@@ -232,14 +280,19 @@ static double least_of(rlx_dtype dtype, kernel_values values) {
     return values == VALUES_TINY && dtype == RLX_DTYPE_F32 ? 0x1p-122 : 1;
 }
 
+/* Element `i`; f32 is what most tests compare. */
+static double load(rlx_dtype dtype, const void *data, int64_t i) {
+    return dtype == RLX_DTYPE_F32 ? (double)((const float *)data)[i] : rlx_load_f64(dtype, data, i);
+}
+
 static bool elements_agree(rlx_dtype dtype, const void *a, int64_t i, const void *b, int64_t j,
                            double tolerance, kernel_values values) {
-    if (!rlx_dtype_is_float(dtype)) {
-        size_t size = rlx_dtype_block_bytes(dtype);
-        return memcmp((const uint8_t *)a + (size_t)i * size, (const uint8_t *)b + (size_t)j * size,
-                      size) == 0;
-    }
-    double x = rlx_load_f64(dtype, a, i), y = rlx_load_f64(dtype, b, j);
+    size_t size = rlx_dtype_block_bytes(dtype);
+    if (dtype != RLX_DTYPE_F32 && memcmp((const uint8_t *)a + (size_t)i * size,
+                                         (const uint8_t *)b + (size_t)j * size, size) == 0)
+        return true;
+    if (dtype != RLX_DTYPE_F32 && !rlx_dtype_is_float(dtype)) return false;
+    double x = load(dtype, a, i), y = load(dtype, b, j);
     if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
     if (isinf(x) || isinf(y)) return x == y;
     double step = step_of(dtype), least = least_of(dtype, values);
@@ -249,18 +302,18 @@ static bool elements_agree(rlx_dtype dtype, const void *a, int64_t i, const void
 /* The index of the first element that differs; -1: none. */
 static int64_t first_difference(const kernel_checker *self, const rlx_tensor *made,
                                 const rlx_tensor *truth) {
-    int64_t at[RLX_MAX_RANK] = {0}, elements = rlx_tensor_elements(truth);
-    for (int64_t n = 0; n < elements; n++) {
-        int64_t i = 0, j = 0;
-        for (uint32_t d = 0; d < truth->rank; d++) {
-            i += at[d] * made->strides[d];
-            j += at[d] * truth->strides[d];
+    rlx_dtype dtype = truth->dtype;
+    int64_t size = (int64_t)rlx_dtype_block_bytes(dtype), before = 0;
+    for (walk w = walk_over(made, truth); next_run(&w); before += w.length) {
+        const uint8_t *a = (const uint8_t *)made->data + w.start_a * size;
+        const uint8_t *b = (const uint8_t *)truth->data + w.start_b * size;
+        bool is_dense = w.step_a == 1 && w.step_b == 1;
+        if (is_dense && memcmp(a, b, (size_t)(w.length * size)) == 0) continue;
+        for (int64_t i = 0; i < w.length; i++) {
+            if (!elements_agree(dtype, a, i * w.step_a, b, i * w.step_b, self->tolerance,
+                                self->values))
+                return before + i;
         }
-        if (!elements_agree(truth->dtype, made->data, i, truth->data, j, self->tolerance,
-                            self->values))
-            return n;
-        for (uint32_t d = truth->rank; d-- > 0 && ++at[d] == truth->dims[d];)
-            at[d] = 0;
     }
     return -1;
 }
@@ -281,23 +334,22 @@ static void report(kernel_checker *self, const rlx_kernel *kernel, layout_mode m
 
 /* Whether all bytes of a fresh output that belong to no element are as they were. */
 static bool holes_hold(const copy_of *copy, const rlx_tensor *tensor) {
-    size_t size = rlx_dtype_block_bytes(tensor->dtype);
+    static const uint8_t fresh[] = {FRESH_BYTE, FRESH_BYTE, FRESH_BYTE, FRESH_BYTE,
+                                    FRESH_BYTE, FRESH_BYTE, FRESH_BYTE, FRESH_BYTE};
+    uint64_t size = rlx_dtype_block_bytes(tensor->dtype);
     if (copy->memory == NULL || !has_strides(tensor)) return true;
+    if ((uint64_t)rlx_tensor_elements(tensor) * size == copy->bytes) return true; /* no holes */
     uint8_t *bytes = malloc((size_t)copy->bytes + 1);
     if (bytes == NULL) return false;
     memcpy(bytes, copy->memory + GUARD, (size_t)copy->bytes);
-    int64_t at[RLX_MAX_RANK] = {0}, elements = rlx_tensor_elements(tensor);
-    for (int64_t n = 0; n < elements; n++) {
-        int64_t target = 0;
-        for (uint32_t i = 0; i < tensor->rank; i++)
-            target += at[i] * tensor->strides[i];
-        memset(bytes + (size_t)target * size, FRESH_BYTE, size);
-        for (uint32_t i = tensor->rank; i-- > 0 && ++at[i] == tensor->dims[i];)
-            at[i] = 0;
+    bytes[copy->bytes] = FRESH_BYTE;
+    for (walk w = walk_over(tensor, tensor); next_run(&w);) {
+        uint8_t *run = bytes + (uint64_t)w.start_a * size;
+        if (w.step_a == 1) memset(run, FRESH_BYTE, (size_t)w.length * size);
+        for (int64_t i = 0; i < w.length && w.step_a != 1; i++)
+            copy_element(run + (uint64_t)(i * w.step_a) * size, fresh, (int64_t)size);
     }
-    bool holds = true;
-    for (uint64_t i = 0; i < copy->bytes; i++)
-        holds = holds && bytes[i] == FRESH_BYTE;
+    bool holds = bytes[0] == FRESH_BYTE && memcmp(bytes, bytes + 1, (size_t)copy->bytes) == 0;
     free(bytes);
     return holds;
 }
@@ -337,7 +389,7 @@ static const char *run_prepared(const rlx_cpu_level *level, const rlx_kernel *ke
     uint8_t *memory = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
     if (memory == NULL) return "out of memory";
     memset(memory, GUARD_BYTE, (size_t)bytes + 2 * GUARD);
-    args->workspace_bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(args) : 0;
+    args->workspace_bytes = kernel->workspace_bytes != NULL ? kernel->workspace_bytes(planned) : 0;
     preparation->make(args, memory + GUARD);
     args->prepared = memory + GUARD;
     const char *broken = run_guarded(level, kernel, args, planned, seed);

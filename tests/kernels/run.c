@@ -133,10 +133,15 @@ static void check_text(kernel_checker *checker, const char *text, uint64_t seed)
     rlx_graph_destroy(graph);
 }
 
-/* Under an emulator not every case: all of them take a quarter of an hour there. */
+/* Under an emulator one case of so many. Which ones is drawn, since dtypes and the like go by the
+ * remainder of a case's number. The first is always among them. */
 #if !defined(KERNELS_EVERY)
 #define KERNELS_EVERY 1
 #endif
+
+static bool is_drawn(uint32_t index) {
+    return index == 0 || kernel_pick(index, 1000, 1, KERNELS_EVERY) == 1;
+}
 
 static void check_family(kernel_checker *checker, const kernel_family *family) {
     char where[64], text[8192];
@@ -147,7 +152,8 @@ static void check_family(kernel_checker *checker, const kernel_family *family) {
         (void)snprintf(where, sizeof where, "%s %u", family->name, i);
         check_text(checker, family->timed[i], i + 1);
     }
-    for (uint32_t i = 0; !checker->is_timed && i < family->count; i += KERNELS_EVERY) {
+    for (uint32_t i = 0; !checker->is_timed && i < family->count; i++) {
+        if (!is_drawn(i)) continue;
         (void)snprintf(where, sizeof where, "%s case %u", family->name, i);
         family->write(i, text, sizeof text);
         check_text(checker, text, i + 1);
@@ -237,6 +243,7 @@ int main(int argc, char **argv) {
         checker.values = strcmp(argv[2], "tiny") == 0 ? VALUES_TINY : VALUES_SPECIAL;
         argv += 2, argc -= 2;
     }
+    (void)signal(SIGABRT, on_crash); /* the allocator's, of memory that was overwritten */
     (void)signal(SIGFPE, on_crash);
     (void)signal(SIGSEGV, on_crash);
     if (argc > 2 && strcmp(argv[1], "--extents") == 0) {

@@ -470,7 +470,8 @@ static rlx_status read_model_field(rlx_onnx_reader *reader, const rlx_wire_field
 
 rlx_status rlx_onnx_decode(rlx_onnx_model *model) {
     rlx_onnx_reader reader = {.memory = &model->memory, .base = model->map.data};
-    rlx_wire wire = {model->map.data, model->map.data + model->map.bytes};
+    rlx_wire wire =
+        rlx_wire_of(&(rlx_wire_field){.data = model->map.data, .bytes = model->map.bytes});
     rlx_wire_field field;
     bool has = false;
     uint32_t graph_count = 0;

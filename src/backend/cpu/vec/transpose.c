@@ -239,7 +239,7 @@ VEC_INLINE void turn_few(int64_t unit, uint8_t *to, int64_t into, const uint8_t 
     } else if (unit > 2 && rows >= high && into == cols * unit) {
         for (; (row + high - 1) * into + 32 <= rows * into; row += high)
             turn_few_block(unit, to + row * into, into, from + row * unit, out_of, high, cols);
-    } else if (cols >= wide && out_of > 0) {
+    } else if (cols >= wide && rows > 0 && out_of > 0) {
         for (; (col + wide - 1) * out_of + read <= end; col += wide)
             turn_few_block(unit, to + col * unit, into, from + col * out_of, out_of, rows, wide);
     }
