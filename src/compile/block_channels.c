@@ -19,6 +19,7 @@
 typedef struct conv_facts {
     rlx_value_id x, w, residual, y;
     int64_t groups, in, out; /* channels, of a group */
+    int64_t taps;
     bool is_depthwise, is_first, is_quantised;
 } conv_facts;
 
@@ -54,6 +55,9 @@ static bool has_known_conv(const rlx_blocker *self, const rlx_node *node, conv_f
          (bias != RLX_NONE && rlx_blocker_type(self, bias)->dtype != RLX_DTYPE_F32))) {
         return false;
     }
+    facts->taps = 1;
+    for (uint32_t i = 2; i < w->shape.rank; i++)
+        facts->taps *= w->shape.dims[i];
     facts->in = w->shape.dims[1];
     facts->out = w->shape.dims[0] / facts->groups;
     facts->is_depthwise = facts->groups > 1 && facts->in == 1 && facts->out == 1;
@@ -62,12 +66,14 @@ static bool has_known_conv(const rlx_blocker *self, const rlx_node *node, conv_f
 }
 
 /* Groups of whole blocks and panels, or of one channel; far fewer outputs than a block has only
- * where the inputs are in blocks already. */
+ * where the inputs are in blocks already, or are many: on planes each of them is copied once per
+ * tap, and few outputs have little use of it. */
 static bool is_conv_for_blocks(const rlx_blocker *self, const conv_facts *facts) {
     if (facts->is_depthwise) return facts->groups >= self->block;
     if (2 * facts->out < self->block)
         return facts->groups == 1 && !facts->is_quantised &&
-               rlx_blocker_twin(self, facts->x) != RLX_NONE;
+               (rlx_blocker_twin(self, facts->x) != RLX_NONE ||
+                (facts->in >= self->block && facts->taps > 1));
     return facts->groups == 1 ||
            (facts->in % self->block == 0 && facts->out % (2 * self->block) == 0);
 }

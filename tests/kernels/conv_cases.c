@@ -27,6 +27,10 @@ static conv_case pick_case(uint32_t index) {
         c.groups == 1) { /* a depth of several parts, pairs of panels and a rest */
         c.in = kernel_pick(index, 18, 1, 600), c.out = kernel_pick(index, 19, 1, 150);
     }
+    if (index % 9 == 4) { /* a first layer */
+        c.groups = 1, c.in = kernel_pick(index, 21, 1, 4);
+        c.kh = kernel_pick(index, 22, 1, 7), c.kw = kernel_pick(index, 23, 1, 7);
+    }
     c.height = (c.kh - 1) * c.dh + kernel_pick(index, 15, 1, 12);
     c.width = (c.kw - 1) * c.dw + kernel_pick(index, 16, 1, index % 7 == 0 ? 150 : 20);
     if (index % 6 == 5 || index % 6 == 2) { /* few outputs of rows that are long enough for tiles */
@@ -50,7 +54,7 @@ static conv_case pick_depthwise(uint32_t index) {
     if (index % 3 == 1) {
         c.dh = kernel_pick(index, 9, 1, 3), c.dw = kernel_pick(index, 10, 1, 3);
     } else if (index % 3 == 2) {
-        c.kh = c.kw = 1 + 2 * kernel_pick(index, 9, 1, 2);
+        c.kh = c.kw = 1 + 2 * kernel_pick(index, 9, 1, 3);
         c.sh = c.sw = kernel_pick(index, 10, 1, 2);
         c.pads[0] = c.pads[1] = c.pads[2] = c.pads[3] = c.kh / 2;
     }
@@ -118,7 +122,7 @@ static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
     write_case(&c, index, text, bytes);
 }
 
-enum { DEPTHWISE_CASES = 180, STRAY_CASES = 16, JOINED_CASES = 72 };
+enum { DEPTHWISE_CASES = 240, STRAY_CASES = 16, JOINED_CASES = 72 };
 
 /* 3 x 3 of stride 1 whose rows go by several at once: every number of rows that is left over, from
  * the narrowest on, without residuals. */
@@ -169,7 +173,7 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_conv = {"conv", 1e-4, 90, write_blocked, timed};
+const kernel_family kernel_conv = {"conv", 1e-4, 120, write_blocked, timed};
 
 static const char *const timed_depthwise[] = {
     "rlx 1\ninput x : f32[1, 8, 112, 112, 8]\ninput w : f32[64, 1, 3, 3]\np = pack(w) "

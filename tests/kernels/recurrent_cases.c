@@ -10,7 +10,7 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     static const char *const directions[] = {"forward", "reverse", "bidirectional"};
     int op = (int)(index % 3), gates = op == 0 ? 1 : op + 2;
     int direction = (int)kernel_pick(index, 0, 0, 2), ways = direction == 2 ? 2 : 1;
-    int steps = (int)kernel_pick(index, 1, 0, 40), batch = (int)kernel_pick(index, 2, 1, 9);
+    int steps = (int)kernel_pick(index, 1, 0, 40), batch = (int)kernel_pick(index, 2, 1, 18);
     int inputs = (int)kernel_pick(index, 3, 1, 40), hidden = (int)kernel_pick(index, 4, 1, 40);
     bool is_first = kernel_pick(index, 5, 0, 1) == 1, has_bias = kernel_pick(index, 6, 0, 2) > 0;
     bool has_state = kernel_pick(index, 7, 0, 1) == 1;

@@ -24,21 +24,21 @@ typedef struct conv_work {
     conv_view view;
     conv_cut cut;
     const float *weights;
-    bool is_interleaved;        /* depth order of a first layer: taps, then channels */
+    bool is_first;              /* few plain inputs; depth order taps, then channels */
     bool is_staged;             /* x goes through the workspace */
     int64_t unit;               /* panels that are done at once: 1 or 2 */
-    int64_t taps, depth_blocks; /* of the whole depth: channel blocks (1 if interleaved) */
+    int64_t taps, depth_blocks; /* of the whole depth: channel blocks (1 of a first layer) */
     int64_t part_blocks;        /* of a part */
-    int64_t stage_width;        /* values per staged position: BLOCK, or all channels */
+    int64_t width;              /* channels of a block of the depth: BLOCK, or all there are */
 } conv_work;
 
 static void cut_depth(conv_work *work) {
-    int64_t width = work->is_interleaved ? work->view.in_channels : BLOCK;
+    int64_t width = work->is_first ? work->view.in_channels : BLOCK;
     int64_t block_bytes = work->taps * width * PANEL * (int64_t)sizeof(float);
     int64_t most = PART_BYTES / (block_bytes * work->unit);
     if (most < 1) most = 1;
-    work->stage_width = width;
-    work->depth_blocks = work->is_interleaved ? 1 : conv_divide_up(work->view.in_channels, BLOCK);
+    work->width = width;
+    work->depth_blocks = work->is_first ? 1 : conv_divide_up(work->view.in_channels, BLOCK);
     int64_t parts = conv_divide_up(work->depth_blocks, most);
     work->part_blocks = conv_divide_up(work->depth_blocks, parts);
 }
@@ -53,12 +53,11 @@ static int64_t positions_of(const conv_work *work) {
 static conv_work work_of(const rlx_kernel_args *args) {
     conv_work work = {.view = conv_view_of(args), .weights = args->in[1].data};
     conv_view *view = &work.view;
-    work.is_interleaved =
-        args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32);
+    work.is_first = args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32);
     work.is_staged = !view->is_blocked || conv_is_padded(&view->h) || conv_is_padded(&view->w);
     if (view->is_blocked) conv_join_rows(view);
     work.taps = view->h.kernel * view->w.kernel;
-    bool has_pairs = HAS_PAIRS && work.taps == 1 && !work.is_interleaved;
+    bool has_pairs = HAS_PAIRS && work.taps == 1 && !work.is_first;
     work.unit = has_pairs && view->out_channels > PANEL + BLOCK ? 2 : 1;
     cut_depth(&work);
     work.cut = conv_cut_of(view, positions_of(&work), work.unit);
@@ -71,6 +70,7 @@ typedef struct conv_part_at {
     const float *x; /* first input of the rectangle, of the part's first block */
     int64_t x_block, x_row, x_column;
     int64_t block, blocks;             /* the part of the depth */
+    const int64_t *offsets;            /* of a first layer's depth */
     bool fetches;                      /* weights that are wanted next are far away */
     const float *next;                 /* these; NULL: not known */
     int64_t aimed_rows, aimed_columns; /* of the place that these are for: */
@@ -79,22 +79,27 @@ typedef struct conv_part_at {
     int64_t y_at[MOST_POSITIONS], residual_at[MOST_POSITIONS];
 } conv_part_at;
 
+/* Floats of a staged position: a first layer stays in planes. */
+static int64_t stage_width(const conv_work *work) {
+    return work->is_first ? 1 : BLOCK;
+}
+
 /* Copies `count` columns from `column` on of one row of inputs; zeros outside. */
 static void stage_row(const conv_work *work, const float *from, int64_t column, int64_t channels,
                       float *to) {
     const conv_image *x = &work->view.x;
-    int64_t width = work->stage_width, in = work->view.w.in, count = work->cut.stage_columns;
+    int64_t width = stage_width(work), in = work->view.w.in, count = work->cut.stage_columns;
     int64_t first = column < 0 ? conv_least(-column, count) : 0;
     int64_t end = in - column < count ? (in - column > first ? in - column : first) : count;
     memset(to, 0, (size_t)(first * width) * sizeof *to);
     memset(to + end * width, 0, (size_t)((count - end) * width) * sizeof *to);
     from += (column + first) * x->column;
     to += first * width;
+    if ((work->view.is_blocked || work->is_first) && x->column == width) {
+        memcpy(to, from, (size_t)((end - first) * width) * sizeof *to);
+        return;
+    }
     if (work->view.is_blocked) {
-        if (x->column == BLOCK) {
-            memcpy(to, from, (size_t)((end - first) * BLOCK) * sizeof *to);
-            return;
-        }
         for (int64_t i = first; i < end; i++, from += x->column, to += BLOCK)
             memcpy(to, from, BLOCK * sizeof *to);
         return;
@@ -108,12 +113,13 @@ static void stage_row(const conv_work *work, const float *from, int64_t column, 
 /* Where staged inputs are, or those that stay where they are. */
 static void set_strides(const conv_work *work, conv_part_at *at) {
     const conv_image *x = &work->view.x;
-    at->x_column = work->is_staged ? work->stage_width : x->column;
-    at->x_row = work->is_staged ? work->cut.stage_columns * work->stage_width : x->row;
+    at->x_column = work->is_staged ? stage_width(work) : x->column;
+    at->x_row = work->is_staged ? work->cut.stage_columns * at->x_column : x->row;
     at->x_block = work->is_staged ? work->cut.stage_rows * at->x_row : x->block;
 }
 
-/* The inputs under the rectangle, [blocks][stage rows][stage columns][stage width]. */
+/* The inputs under the rectangle, [blocks][stage rows][stage columns][BLOCK], or of a first layer
+ * [channels][stage rows][stage columns]. */
 static void stage(const conv_work *work, conv_part_at *at, float *to) {
     const conv_view *view = &work->view;
     const conv_place *place = &at->place;
@@ -121,8 +127,8 @@ static void stage(const conv_work *work, conv_part_at *at, float *to) {
     int64_t top = place->row * view->h.stride - view->h.begin;
     int64_t left = place->column * view->w.stride - view->w.begin;
     at->x = to;
-    for (int64_t b = 0; b < at->blocks; b++) {
-        int64_t channel = (at->block + b) * BLOCK;
+    for (int64_t b = 0; b < (work->is_first ? work->width : at->blocks); b++) {
+        int64_t channel = work->is_first ? b : (at->block + b) * BLOCK;
         const float *from = view->x.data + place->n * view->x.n;
         from += view->is_blocked
                     ? (place->group * view->in_channels / BLOCK + at->block + b) * view->x.block
@@ -166,6 +172,23 @@ static void aim_positions(const conv_work *work, conv_part_at *at) {
     at->x_at[p] = 0;
 }
 
+/* Floats of the workspace that hold the offsets of a first layer's inputs. */
+static int64_t offset_floats(const conv_work *work) {
+    return work->is_first ? work->taps * work->width * 2 : 0;
+}
+
+/* A first layer has runs of a few inputs: they are found by their offsets, in the order of w. */
+static void set_offsets(const conv_work *work, conv_part_at *at, float *workspace) {
+    const conv_view *view = &work->view;
+    int64_t *to = (int64_t *)(void *)workspace;
+    at->offsets = to;
+    for (int64_t i = 0; i < offset_floats(work) / 2; i++) {
+        int64_t tap = i / work->width, row = tap / view->w.kernel, column = tap % view->w.kernel;
+        to[i] = i % work->width * at->x_block + row * view->h.dilation * at->x_row +
+                column * view->w.dilation;
+    }
+}
+
 /* Appends a level around those that are there; one that is walked once is none. `reach` is what
  * the levels within have moved by. */
 static void add_level(conv_depth *depth, int *level, int64_t *reach, int64_t count,
@@ -181,9 +204,13 @@ static void add_level(conv_depth *depth, int *level, int64_t *reach, int64_t cou
 
 static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
     const conv_view *view = &work->view;
-    bool is_run = view->w.dilation == 1 && at->x_column == work->stage_width;
+    bool is_run = view->w.dilation == 1 && at->x_column == BLOCK;
     conv_depth depth = {.inner = 1, .middle = 1, .outer = 1};
-    depth.run = is_run ? view->w.kernel * work->stage_width : work->stage_width;
+    if (work->is_first) {
+        depth.offsets = at->offsets, depth.singles = work->taps * work->width;
+        return depth;
+    }
+    depth.run = is_run ? view->w.kernel * BLOCK : BLOCK;
     int level = 0;
     int64_t reach = depth.run;
     if (!is_run) add_level(&depth, &level, &reach, view->w.kernel, view->w.dilation * at->x_column);
@@ -254,8 +281,7 @@ static const float *panel_bias(const conv_work *work, const conv_part_at *at, in
 static const float *weights_of(const conv_work *work, const conv_part_at *at, int64_t panel,
                                int64_t block) {
     int64_t before = at->place.group * work->cut.panels + panel;
-    return work->weights +
-           (before * work->depth_blocks + block) * work->taps * work->stage_width * PANEL;
+    return work->weights + (before * work->depth_blocks + block) * work->taps * work->width * PANEL;
 }
 
 /* Where the outputs of a panel are in y or the residual. */
@@ -344,7 +370,7 @@ static void run_panels(const conv_work *work, const conv_part_at *at, const conv
     conv_tile tile = tile_of(work, at, panel, panels, bias);
     int64_t count = conv_divide_up(positions, most), size = positions / count,
             larger = positions % count, runs = depth->inner * depth->middle * depth->outer,
-            floats = panels * work->part_blocks * work->taps * work->stage_width * PANEL;
+            floats = panels * work->part_blocks * work->taps * work->width * PANEL;
     if (at->next != NULL) tile.next_piece = conv_divide_up(floats, count * runs);
     for (int64_t i = 0; i < count; i++) {
         int64_t now = size + (i < larger);
@@ -380,7 +406,7 @@ static int64_t panels_at(const conv_work *work, const conv_part_at *at, int64_t 
 /* Merged groups under an input that is not finite: none of them may see another's. */
 CONV_SELDOM void run_apart(const conv_work *work, const conv_part_at *at) {
     const conv_view *view = &work->view;
-    const int64_t inputs = work->is_interleaved ? view->in_channels : BLOCK;
+    const int64_t inputs = work->is_first ? view->in_channels : BLOCK;
     conv_apart apart = {
         .view = view, .place = &at->place, .inputs = inputs, .block = work->taps * inputs * PANEL};
     for (int64_t panel = at->place.panel; panel < at->place.panel_end; panel++) {
@@ -421,15 +447,16 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const conv_work *work = args->prepared;
     if (work == NULL) now = work_of(args), work = &now;
     int64_t panel_bytes =
-        work->depth_blocks * work->taps * work->stage_width * PANEL * (int64_t)sizeof(float);
+        work->depth_blocks * work->taps * work->width * PANEL * (int64_t)sizeof(float);
     conv_part_at at;
     at.aimed_rows = at.aimed_columns = 0;
     set_strides(work, &at);
+    set_offsets(work, &at, args->workspace);
     for (int64_t item = begin; item < end;) {
         at.fetches = item == begin;
         at.place = conv_next_place(&work->view, &work->cut, &item, end);
         if ((at.place.panel_end - at.place.panel) * panel_bytes > NEAR_BYTES) at.fetches = true;
-        run_place(work, &at, args->workspace);
+        run_place(work, &at, (float *)args->workspace + offset_floats(work));
     }
 }
 
@@ -460,9 +487,10 @@ static int64_t item_cost(const rlx_kernel_args *args) {
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
     conv_work work = work_of(args);
     if (!work.is_staged) return 0;
-    return (uint64_t)(work.part_blocks * work.cut.stage_rows * work.cut.stage_columns *
-                      work.stage_width) *
-           sizeof(float);
+    return (uint64_t)offset_floats(&work) * sizeof(float) +
+           (uint64_t)(work.part_blocks * work.cut.stage_rows * work.cut.stage_columns *
+                      work.width) *
+               sizeof(float);
 }
 
 static bool is_f32(const rlx_tensor *tensor) {

@@ -2,10 +2,10 @@
 /* Depthwise conv of f32 with channels in blocks: x, y and residual are [N][C / BLOCK][H][W][BLOCK],
  * weights [C / BLOCK][taps][BLOCK]. Any kernel, stride, dilation and padding. An item is one row of
  * outputs of one block of channels, done in tiles of positions that keep their sums in registers.
- * Kernels of 3 and 5 columns with strides of 1 and 2 have tiles of their own: they load each input
- * once per row, and leave out what is padding without leaving the tile. 3 x 3 kernels of stride 1
- * go by several rows at once where they can, and an item is so many: two (conv_depthwise_two.h), or
- * with 32 registers three or four (conv_depthwise_roll.h).
+ * Kernels of 3 and 5 columns with strides of 1 and 2, and of 7 with 1, have tiles of their own:
+ * they load each input once per row, and leave out what is padding without leaving the tile. 3 x 3
+ * kernels of stride 1 go by several rows at once where they can, and an item is so many: two
+ * (conv_depthwise_two.h), or with 32 registers three or four (conv_depthwise_roll.h).
  */
 #include "backend/cpu/vec/conv_depthwise_roll.h"
 #include "backend/cpu/vec/conv_depthwise_two.h"
@@ -39,18 +39,21 @@ static __attribute__((noinline)) void finish(const depthwise_tile *tile, int cou
         vf_store(tile->y + p * step, values[p]);
 }
 
-VEC_INLINE void store_sums(const depthwise_tile *tile, vf *sums, const int count) {
+/* The first `count` of P sums; P is a constant. */
+VEC_INLINE void store_sums(const depthwise_tile *tile, vf *sums, int64_t count, const int P) {
     const int64_t step = tile->view->y.column, residual_step = tile->view->residual.column;
     const float *residual = tile->residual;
     const vf low = tile->low, high = tile->high;
     float *y = tile->y;
     if (residual != NULL) {
-        VEC_UNROLLED for (int p = 0; p < count; p++) sums[p] +=
-            vf_load(residual + p * residual_step);
+        VEC_UNROLLED for (int p = 0; p < P; p++) {
+            if (p < count) sums[p] += vf_load(residual + p * residual_step);
+        }
     }
-    VEC_UNROLLED for (int p = 0; p < count; p++)
-        vf_store(y + p * step, vf_min(high, vf_max(low, sums[p])));
-    if (tile->has_more) finish(tile, count);
+    VEC_UNROLLED for (int p = 0; p < P; p++) {
+        if (p < count) vf_store(y + p * step, vf_min(high, vf_max(low, sums[p])));
+    }
+    if (tile->has_more) finish(tile, (int)count);
 }
 
 /* One row of taps for P positions: each input is loaded once and goes to the sums that it meets.
@@ -58,7 +61,7 @@ VEC_INLINE void store_sums(const depthwise_tile *tile, vf *sums, const int count
 VEC_INLINE void add_row(vf *sums, const float *x, const float *w, int64_t left, int64_t right,
                         const int P, const int K, const int S) {
     const int columns = (P - 1) * S + K;
-    vf weights[5];
+    vf weights[7];
     VEC_UNROLLED for (int t = 0; t < K; t++) weights[t] = vf_load(w + t * BLOCK);
     VEC_UNROLLED_MORE for (int c = 0; c < columns; c++) {
         if (c < K - 1 && c < left) continue;
@@ -78,11 +81,12 @@ VEC_INLINE void run_tile(const depthwise_tile *tile, const int P, const int K, c
     VEC_UNROLLED for (int p = 0; p < P; p++) sums[p] = tile->bias;
     for (int64_t row = 0; row < tile->rows; row++, x += tile->row_stride, w += K * BLOCK)
         add_row(sums, x, w, left, right, P, K, S);
-    store_sums(tile, sums, P);
+    store_sums(tile, sums, P, P);
 }
 
-/* Any window, for positions whose taps all lie in the input. */
-VEC_INLINE void run_inner(const depthwise_tile *tile, const int P) {
+/* Any window, for TILE positions whose taps all lie in the input. */
+VEC_INLINE void run_inner(const depthwise_tile *tile) {
+    enum { P = TILE };
     const conv_view *view = tile->view;
     const rlx_window *window = &view->w;
     const int64_t step = window->stride * view->x.column;
@@ -98,85 +102,90 @@ VEC_INLINE void run_inner(const depthwise_tile *tile, const int P) {
                 vf_add_product(&sums[p], vf_load(x + p * step), weight);
         }
     }
-    store_sums(tile, sums, P);
+    store_sums(tile, sums, P, P);
 }
 
-/* Any window, one position, wherever its taps lie. */
-static void run_edge(const depthwise_tile *tile) {
+/* Any window, up to TILE positions, wherever their taps lie: those of padding are left out. Several
+ * positions at once, since the sum of one waits for itself; who has a tap is the same in all rows.
+ */
+static void run_edge(const depthwise_tile *tile, int64_t count) {
     const conv_view *view = tile->view;
     const rlx_window *window = &view->w;
-    const float *w = tile->w, *line = tile->x;
-    vf sum = tile->bias;
-    for (int64_t row = 0; row < tile->rows; row++, line += tile->row_stride) {
-        int64_t at = tile->start;
-        for (int64_t tap = 0; tap < window->kernel; tap++, at += window->dilation, w += BLOCK) {
-            if (at < 0 || at >= window->in) continue;
-            vf_add_product(&sum, vf_load(line + at * view->x.column), vf_load(w));
+    const int64_t step = window->stride * view->x.column, taps = window->kernel;
+    int64_t at = tile->start;
+    vf sums[TILE];
+    VEC_UNROLLED for (int p = 0; p < TILE; p++) sums[p] = tile->bias;
+    for (int64_t tap = 0; tap < taps; tap++, at += window->dilation) {
+        const float *w = tile->w + tap * BLOCK, *x = tile->x + at * view->x.column;
+        unsigned met = 0; /* a bit for each position */
+        for (int64_t p = 0, column = at; p < count; p++, column += window->stride)
+            met |= (unsigned)(column >= 0 && column < window->in) << p;
+        for (int64_t row = 0; row < tile->rows; row++, x += tile->row_stride, w += taps * BLOCK) {
+            const vf weight = vf_load(w);
+            VEC_UNROLLED for (int p = 0; p < TILE; p++) {
+                if ((met >> p & 1) != 0) vf_add_product(&sums[p], vf_load(x + p * step), weight);
+            }
         }
     }
-    store_sums(tile, &sum, 1);
+    store_sums(tile, sums, count, TILE);
 }
 
 /* To the next tile of the row, P positions on. */
-VEC_INLINE void advance(depthwise_tile *tile, const int P) {
+VEC_INLINE void advance(depthwise_tile *tile, int64_t P) {
     const conv_view *view = tile->view;
     tile->start += P * view->w.stride;
     tile->y += P * view->y.column;
     if (tile->residual != NULL) tile->residual += P * view->residual.column;
 }
 
-/* The tiles of one kind of window, from the largest on: so many of them, side by side. */
+/* Any window, `count` positions side by side. */
+static void run_any(depthwise_tile *tile, int64_t count) {
+    const rlx_window *window = &tile->view->w;
+    const int64_t reach = conv_reach(window, TILE);
+    for (; count > 0; count -= TILE, advance(tile, TILE)) {
+        if (count >= TILE && tile->start >= 0 && tile->start + reach <= window->in) {
+            run_inner(tile);
+        } else {
+            run_edge(tile, conv_least(count, TILE));
+        }
+    }
+}
+
+/* So many tiles side by side of one kind of window. */
+typedef void (*tiles_fn)(depthwise_tile *tile, int64_t count);
 typedef struct tile_kind {
-    int64_t kernel, stride; /* 0: any */
-    void (*run[4])(depthwise_tile *tile, int64_t count);
+    int64_t kernel, stride;
+    tiles_fn run[2]; /* of TILE positions, and of TILE - 1 */
 } tile_kind;
-enum { SIZES = 4 };
-static const int64_t tile_sizes[SIZES] = {8, 7, 4, 1};
 
 /* clang-format off */
-#define RUN(NAME, P, CALL)                                                                       \
-    static void NAME(depthwise_tile *tile, int64_t count) {                                      \
+#define RUN(K, S, P)                                                                             \
+    static void k##K##s##S##_##P(depthwise_tile *tile, int64_t count) {                          \
         for (; count > 0; count--, advance(tile, P))                                             \
-            CALL;                                                                                \
+            run_tile(tile, P, K, S);                                                             \
     }
-#define DEFINE(K, S)                                                                             \
-    RUN(k##K##s##S##_8, 8, run_tile(tile, 8, K, S)) RUN(k##K##s##S##_7, 7, run_tile(tile, 7, K, S)) \
-    RUN(k##K##s##S##_4, 4, run_tile(tile, 4, K, S)) RUN(k##K##s##S##_1, 1, run_tile(tile, 1, K, S))
-DEFINE(3, 1) DEFINE(3, 2) DEFINE(5, 1) DEFINE(5, 2)
+#define DEFINE(K, S) RUN(K, S, 8) RUN(K, S, 7)
+DEFINE(3, 1) DEFINE(3, 2) DEFINE(5, 1) DEFINE(5, 2) DEFINE(7, 1)
 #undef DEFINE
-RUN(any_8, 8, run_inner(tile, 8))
-RUN(any_7, 7, run_inner(tile, 7))
-RUN(any_4, 4, run_inner(tile, 4))
-RUN(any_1, 1, run_edge(tile))
 #undef RUN
 
-#define KIND(K, S) {K, S, {k##K##s##S##_8, k##K##s##S##_7, k##K##s##S##_4, k##K##s##S##_1}},
-static const tile_kind kinds[] = {
-    KIND(3, 1) KIND(3, 2) KIND(5, 1) KIND(5, 2)
-    {0, 0, {any_8, any_7, any_4, any_1}},
-};
+#define KIND(K, S) {K, S, {k##K##s##S##_8, k##K##s##S##_7}},
+static const tile_kind kinds[] = {KIND(3, 1) KIND(3, 2) KIND(5, 1) KIND(5, 2) KIND(7, 1)};
 #undef KIND
 /* clang-format on */
 
-/* The last one takes everything. */
+/* NULL: none, it takes run_any. */
 static const tile_kind *kind_of(const conv_view *view) {
     const rlx_window *w = &view->w;
-    const tile_kind *kind = kinds;
     int64_t past = (w->out - 1) * w->stride + w->kernel - w->begin - w->in; /* padding behind */
-    bool is_dense = view->x.column == BLOCK && w->dilation == 1 && w->begin < w->kernel &&
-                    past < w->kernel && w->in >= w->kernel;
-    while (kind->kernel != 0 &&
-           !(is_dense && kind->kernel == w->kernel && kind->stride == w->stride))
-        kind++;
-    return kind;
-}
-
-/* Positions [*first, *end) have all their taps in the input. */
-static void inner_range(const rlx_window *w, int64_t *first, int64_t *end) {
-    int64_t reach = (w->kernel - 1) * w->dilation, last = w->in - 1 - reach + w->begin;
-    *first = conv_least(w->out, w->begin > 0 ? conv_divide_up(w->begin, w->stride) : 0);
-    *end = last < 0 ? 0 : conv_least(w->out, last / w->stride + 1);
-    if (*end < *first) *end = *first;
+    if (view->x.column != BLOCK || w->dilation != 1 || w->begin >= w->kernel || past >= w->kernel ||
+        w->in < w->kernel || w->out < TILE - 1) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].kernel == w->kernel && kinds[i].stride == w->stride) return &kinds[i];
+    }
+    return NULL;
 }
 
 /* The kernel rows that meet the input at output row `row`: from *first on, so many. */
@@ -200,23 +209,14 @@ static vf lane_bias(const conv_view *view, int64_t channel) {
     return bias.v;
 }
 
-/* A row is cut into runs of positions: [0, inner) and [inner_end, out) one by one, those between
- * in tiles. */
+/* How a row is cut into tiles: all of one size, and the last one may overlap the one before. */
 typedef struct depthwise_plan {
     const conv_view *view;
-    const tile_kind *kind;
-    int64_t inner, inner_end;
-    int64_t tiles[SIZES]; /* of each size, between the two */
-    bool is_joined;       /* rows go by several: by two, or by four and then three */
-    int64_t fours;        /* rows in blocks of four */
+    tiles_fn run; /* NULL: run_any */
+    int64_t size, count, rest;
+    bool is_joined; /* rows go by several: by two, or by four and then three */
+    int64_t fours;  /* rows in blocks of four */
 } depthwise_plan;
-
-/* How large the next of `left` positions' tiles is: an index into tile_sizes. */
-static int next_tile(int64_t left) {
-    if (left < 4) return 3;
-    if (left < 7) return 2;
-    return left % 8 != 0 && (left % 7 == 0 || left % 8 < 4) ? 1 : 0;
-}
 
 /* What conv_depthwise_two.h or conv_depthwise_roll.h does. */
 static bool is_joined(const conv_view *view) {
@@ -229,24 +229,40 @@ static bool is_joined(const conv_view *view) {
 }
 
 static depthwise_plan plan_of(const conv_view *view) {
-    depthwise_plan plan = {.view = view, .kind = kind_of(view), .inner_end = view->w.out};
-    if (plan.kind->kernel == 0) inner_range(&view->w, &plan.inner, &plan.inner_end);
-    for (int64_t left = plan.inner_end - plan.inner; left > 0;) {
-        int size = left >= 64 ? 0 : next_tile(left);
-        int64_t count = left >= 64 ? left / 8 - 7 : 1;
-        plan.tiles[size] += count;
-        left -= count * tile_sizes[size];
-    }
+    depthwise_plan plan = {.view = view, .size = TILE};
+    const tile_kind *kind = kind_of(view);
+    const int64_t out = view->w.out, less = TILE - 1;
+    bool is_less =
+        out < TILE || conv_divide_up(out, less) * less < conv_divide_up(out, TILE) * TILE;
+    if (is_less) plan.size = less;
+    if (kind != NULL) plan.run = kind->run[is_less];
+    plan.count = out / plan.size, plan.rest = out % plan.size;
     plan.is_joined = is_joined(view);
     if (HAS_ROLLS && plan.is_joined) plan.fours = view->h.out - 3 * roll_threes(view->h.out);
     return plan;
+}
+
+/* The tiles of a row. Outputs that overlap are the same twice, unless what is added to them lies in
+ * their place. */
+static void run_tiles(const depthwise_plan *plan, depthwise_tile *tile) {
+    if (plan->run == NULL) {
+        run_any(tile, plan->view->w.out);
+        return;
+    }
+    plan->run(tile, plan->count);
+    if (plan->rest == 0) return;
+    if (tile->residual != NULL) {
+        run_edge(tile, plan->rest);
+        return;
+    }
+    advance(tile, plan->rest - plan->size);
+    plan->run(tile, 1);
 }
 
 /* One row; `tile` says where its plane is. */
 static void run_row(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
                     int64_t row) {
     const conv_view *view = plan->view;
-    const tile_kind *kind = plan->kind;
     const float *plane = tile->x, *residual = tile->residual;
     float *y = tile->y;
     int64_t first;
@@ -257,11 +273,7 @@ static void run_row(const depthwise_plan *plan, depthwise_tile *tile, const floa
     tile->start = -view->w.begin;
     tile->y += row * view->y.row;
     if (residual != NULL) tile->residual += row * view->residual.row;
-    if (plan->inner > 0) kind->run[SIZES - 1](tile, plan->inner);
-    for (int size = 0; size < SIZES; size++) {
-        if (plan->tiles[size] > 0) kind->run[size](tile, plan->tiles[size]);
-    }
-    if (plan->inner_end < view->w.out) kind->run[SIZES - 1](tile, view->w.out - plan->inner_end);
+    run_tiles(plan, tile);
     tile->x = plane, tile->residual = residual, tile->y = y;
 }
 

@@ -5,13 +5,17 @@
  * The inputs under a band are copied to the workspace with the padding written out, and by what the
  * strides leave of their row and column: [row phase][column phase][rows][pitch]. There each tap is
  * a fixed distance for all outputs, row after row, so the band is one long row of sums; what lies
- * between two rows of it is computed and left behind. */
+ * between two rows of it is computed and left behind. Where rows of the kernel overlap, two rows of
+ * outputs are one of pairs, twice as far from the next: an input that is loaded meets both. */
 #include "backend/cpu/vec/activation.h"
 #include "backend/cpu/vec/rows.h"
 #include "ir/window.h"
 
 enum {
-    SUMS = 8,             /* vectors of positions at a time */
+    SUMS = 8,  /* vectors of positions at a time, */
+    PAIRS = 6, /* or of pairs: of high kernels, or of images where an odd row is little */
+    MANY_TAPS = 5,
+    MANY_ROWS = 16,
     MOST_TAPS = 256,      /* of a kernel, */
     MOST_STAGE = 1 << 20, /* floats of a staged row */
     NEAR = 1536           /* floats of a band, about: stays in the first cache */
@@ -22,11 +26,12 @@ typedef struct depthwise {
     float *y;
     int64_t x_n, x_channel, x_row, x_column, y_n, y_channel, residual_n, residual_channel;
     int64_t w_channel, w_row, w_column, bias_stride;
-    rlx_window h, v;                    /* along columns and along rows (w is the weights) */
+    rlx_window h, v;                    /* along columns and along rows, or pairs of them */
+    int64_t pair, height, kernel;       /* rows of outputs in a row of v; all of them; of taps */
     int64_t batch, channels, per_input; /* of outputs; how many have the same input */
     int64_t rows, bands;                /* of the largest band */
     int64_t pitch, phase_rows, phase;   /* floats of a staged row; rows and floats of a phase */
-    int64_t offsets[MOST_TAPS];
+    int64_t offsets[2 * MOST_TAPS];
 } depthwise;
 
 static int64_t divide_up(int64_t a, int64_t b) {
@@ -53,8 +58,22 @@ static int64_t stage_floats(const depthwise *self) {
     return self->h.stride * self->v.stride * self->phase + SUMS * VF;
 }
 
+/* Of one row of a pair. */
 static int64_t sum_floats(const depthwise *self) {
     return self->rows * self->pitch + SUMS * VF;
+}
+
+/* The first row of outputs of a pair meets all rows of inputs that the kernel has, the second one
+ * more: a window of its own. */
+static void set_pairs(depthwise *self) {
+    rlx_window *v = &self->v;
+    self->height = v->out, self->kernel = v->kernel;
+    bool is_many = v->kernel >= MANY_TAPS || (v->kernel > 1 && v->out >= MANY_ROWS);
+    self->pair = is_many && v->stride == 1 && v->dilation == 1 ? 2 : 1;
+    if (self->pair == 1) return;
+    v->kernel++;
+    v->stride = 2;
+    v->out = divide_up(v->out, 2);
 }
 
 static void set_offsets(depthwise *self) {
@@ -105,6 +124,7 @@ static void depthwise_of(const rlx_kernel_args *args, depthwise *self) {
     self->channels = w->dims[0];
     self->per_input = w->dims[0] / (x->dims[1] < 1 ? 1 : x->dims[1]);
     if (self->per_input < 1) self->per_input = 1;
+    set_pairs(self);
     set_views(self, args);
     set_bands(self);
 }
@@ -213,26 +233,73 @@ VEC_INLINE void sum_positions(const depthwise *self, const float *w, int64_t tap
     VEC_UNROLLED for (int i = 0; i < N; i++) vf_store(to + i * VF, sums[i]);
 }
 
+/* N vectors of pairs. */
+VEC_INLINE void sum_pairs(const depthwise *self, const float *w, int64_t taps, float bias,
+                          const float *from, float *to, const int N) {
+    const int64_t *offsets = self->offsets, row = self->h.kernel;
+    float *second = to + sum_floats(self);
+    vf a[PAIRS], b[PAIRS];
+    VEC_UNROLLED for (int i = 0; i < N; i++) a[i] = b[i] = vf_set(bias);
+    for (int64_t t = 0; t < row; t++) {
+        const float *x = from + offsets[t];
+        const vf one = vf_set(w[t]);
+        VEC_UNROLLED for (int i = 0; i < N; i++) vf_add_product(&a[i], vf_load(x + i * VF), one);
+    }
+    for (int64_t t = row; t < taps; t++) {
+        const float *x = from + offsets[t];
+        const vf one = vf_set(w[t]), other = vf_set(w[t - row]);
+        VEC_UNROLLED for (int i = 0; i < N; i++) {
+            const vf value = vf_load(x + i * VF);
+            vf_add_product(&a[i], value, one);
+            vf_add_product(&b[i], value, other);
+        }
+    }
+    for (int64_t t = taps; t < taps + row; t++) {
+        const float *x = from + offsets[t];
+        const vf one = vf_set(w[t - row]);
+        VEC_UNROLLED for (int i = 0; i < N; i++) vf_add_product(&b[i], vf_load(x + i * VF), one);
+    }
+    VEC_UNROLLED for (int i = 0; i < N; i++) {
+        vf_store(to + i * VF, a[i]);
+        vf_store(second + i * VF, b[i]);
+    }
+}
+
 static void sum_band(const depthwise *self, const band_at *at) {
     const float *from = self->w + at->channel * self->w_channel;
     const float bias = self->bias == NULL ? 0.0f : self->bias[at->channel * self->bias_stride];
-    int64_t taps = self->h.kernel * self->v.kernel;
+    int64_t taps = self->h.kernel * self->kernel;
     int64_t count = (at->rows - 1) * self->pitch + self->h.out, i = 0;
     float w[MOST_TAPS]; /* side by side; those of a transposed conv are turned around */
     for (int64_t t = 0; t < taps; t++)
         w[t] = from[t / self->h.kernel * self->w_row + t % self->h.kernel * self->w_column];
+    if (self->pair == 2) {
+        for (; count - i > PAIRS / 2 * VF; i += PAIRS * VF)
+            sum_pairs(self, w, taps, bias, at->stage + i, at->sums + i, PAIRS);
+        if (i < count) sum_pairs(self, w, taps, bias, at->stage + i, at->sums + i, PAIRS / 2);
+        return;
+    }
     for (; count - i > SUMS / 2 * VF; i += SUMS * VF)
         sum_positions(self, w, taps, bias, at->stage + i, at->sums + i, SUMS);
     if (i < count) sum_positions(self, w, taps, bias, at->stage + i, at->sums + i, SUMS / 2);
 }
 
+/* Rows of outputs of a band. */
+static int64_t output_rows(const depthwise *self, const band_at *at) {
+    return rlx_ref_least(at->rows * self->pair, self->height - at->row * self->pair);
+}
+
+static float *row_of_sums(const depthwise *self, const band_at *at, int64_t row) {
+    if (self->pair == 1) return at->sums + row * self->pitch;
+    return at->sums + row % 2 * sum_floats(self) + row / 2 * self->pitch;
+}
+
 /* Rows of sums that nothing is added to: a vector may write past the end of a row, which the next
  * row then overwrites, but not past the band. */
 static void store_rows(const depthwise *self, vf low, vf high, float *y, const band_at *at) {
-    const int64_t width = self->h.out;
-    const float *from = at->sums;
-    for (int64_t left = at->rows * width; left > 0;
-         left -= width, from += self->pitch, y += width) {
+    const int64_t width = self->h.out, rows = output_rows(self, at);
+    for (int64_t r = 0, left = rows * width; r < rows; r++, left -= width, y += width) {
+        const float *from = row_of_sums(self, at, r);
         int64_t i = 0;
         for (; i < width && left - i >= VF; i += VF)
             vf_store(y + i, vf_min(high, vf_max(low, vf_load(from + i))));
@@ -242,8 +309,8 @@ static void store_rows(const depthwise *self, vf low, vf high, float *y, const b
 
 static void add_residual(const depthwise *self, const float *residual, const band_at *at) {
     const int64_t width = self->h.out;
-    for (int64_t r = 0; r < at->rows; r++, residual += width) {
-        float *sums = at->sums + r * self->pitch;
+    for (int64_t r = 0; r < output_rows(self, at); r++, residual += width) {
+        float *sums = row_of_sums(self, at, r);
         for (int64_t i = 0; i < width; i++)
             sums[i] += residual[i];
     }
@@ -260,15 +327,17 @@ static void store_band(const depthwise *self, const rlx_activation *activation, 
     bool is_relu = activation->op == RLX_OP_RELU, is_clip = activation->op == RLX_OP_CLIP;
     const vf low = vf_set(is_relu ? 0.0f : is_clip ? (float)activation->alpha : -VEC_INFINITY);
     const vf high = vf_set(is_clip ? (float)activation->beta : VEC_INFINITY);
-    float *y = self->y + at->n * self->y_n + at->channel * self->y_channel + at->row * self->h.out;
+    const int64_t start = at->row * self->pair * self->h.out;
+    float *y = self->y + at->n * self->y_n + at->channel * self->y_channel + start;
     if (self->residual != NULL) {
         add_residual(self,
                      self->residual + at->n * self->residual_n +
-                         at->channel * self->residual_channel + at->row * self->h.out,
+                         at->channel * self->residual_channel + start,
                      at);
     }
     store_rows(self, low, high, y, at);
-    if (!is_relu && !is_clip) vec_activation_run(activation, y, at->rows * self->h.out);
+    if (!is_relu && !is_clip)
+        vec_activation_run(activation, y, output_rows(self, at) * self->h.out);
 }
 
 static void step(const depthwise *self, const band_at *from, band_at *to) {
@@ -289,7 +358,8 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     set_offsets(&self);
     for (int i = 0; i < 2; i++) {
         items[i].stage = (float *)args->workspace + i * stage_floats(&self);
-        items[i].sums = (float *)args->workspace + 2 * stage_floats(&self) + i * sum_floats(&self);
+        items[i].sums =
+            (float *)args->workspace + 2 * stage_floats(&self) + i * self.pair * sum_floats(&self);
     }
     band_at *now = &items[0], *other = &items[1];
     int64_t plane = begin / self.bands;
@@ -321,8 +391,8 @@ static int64_t items(const rlx_kernel_args *args) {
 static int64_t item_cost(const rlx_kernel_args *args) {
     depthwise self;
     depthwise_of(args, &self);
-    int64_t vectors = divide_up(self.rows * self.pitch, VF);
-    return rlx_ref_cost(vectors, self.h.kernel * self.v.kernel + 2) + 16;
+    int64_t vectors = divide_up(self.rows * self.pair * self.pitch, VF);
+    return rlx_ref_cost(vectors, self.h.kernel * self.kernel + 2) + 16;
 }
 
 /* Also enough for smaller dims, whose bands may have more rows. */
@@ -330,8 +400,8 @@ static uint64_t workspace(const rlx_kernel_args *args) {
     depthwise self;
     depthwise_of(args, &self);
     int64_t rows = self.v.out + reach(&self.v), phases = self.h.stride * self.v.stride;
-    int64_t most = rlx_ref_least(NEAR, phases * rows * self.pitch) + SUMS * VF;
-    int64_t stage = stage_floats(&self), sums = sum_floats(&self);
+    int64_t most = rlx_ref_least(NEAR, phases * rows * self.pitch) + self.pair * SUMS * VF;
+    int64_t stage = stage_floats(&self), sums = self.pair * sum_floats(&self);
     return 2 * (uint64_t)((stage > most ? stage : most) + (sums > most ? sums : most)) *
            sizeof(float);
 }

@@ -15,16 +15,20 @@ enum {
     PIXELS = VF == 16 ? 12 : 6, /* with PANEL_VECTORS: 12 or 24 accumulators */
     HAS_PAIRS = VF == 8,        /* two panels at once, for half the positions */
     PAIR_VECTORS = 4,
-    PAIR_PIXELS = PIXELS / 2
+    PAIR_PIXELS = PIXELS / 2,
+    CONV_TURN = 8 /* inputs that a run is a multiple of */
 };
 
-/* The order of a depth: `run` inputs side by side, `inner` times, and so on. A step leads from the
- * end of what lies within to the next one; the last of them before a longer way is taken too. */
+/* The order of a depth: `run` inputs side by side (whole CONV_TURNs), `inner` times, and so on. A
+ * step leads from the end of what lies within to the next one; the last of them before a longer way
+ * is taken too. */
 typedef struct conv_depth {
     int64_t run;
     int64_t inner, inner_step;
     int64_t middle, middle_step;
     int64_t outer, outer_step;
+    const int64_t *offsets; /* and so many single inputs, by their offsets: runs of few */
+    int64_t singles;
     bool fetches_inputs; /* runs are short and apart: those of the next tile are asked for */
 } conv_depth;
 
@@ -140,9 +144,12 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
                               const int V, const bool IS_PAIR) {
     const float *w = tile->w, *pair = w + tile->pair, *next = tile->next;
     const int64_t inner = depth->inner, inner_step = depth->inner_step;
-    enum { FEW = 4, MANY = 8 }; /* steps in one turn of the loop: many where a tile is usual */
+    enum {
+        FEW = 4,
+        MANY = CONV_TURN
+    }; /* steps in one turn of the loop: many where a tile is usual */
     const int64_t unroll = VF == 8 && V > 1 && P > 4 ? MANY : FEW;
-    const int64_t whole = depth->run / unroll, rest = depth->run % unroll;
+    const int64_t whole = depth->run / unroll, *offsets = depth->offsets;
     const int64_t next_piece = tile->next_piece;
     const bool fetches_inputs = depth->fetches_inputs;
     int64_t at = 0;
@@ -193,10 +200,12 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
                         CONV_STEP(4) CONV_STEP(5) CONV_STEP(6) CONV_STEP(7);
                     }
                 }
-                for (int64_t i = rest; i > 0; i--, at++, w += PANEL)
-                    CONV_STEP(0);
             }
         }
+    }
+    for (int64_t i = IS_PAIR ? 0 : depth->singles; i > 0; i--, w += PANEL) {
+        at = *offsets++;
+        CONV_STEP(0);
     }
     float *const y = tile->y;
     const float *const start = tile->start;

@@ -189,8 +189,17 @@ static void multiply(const wino_work *work, const wino_place *place, int64_t pan
     const int64_t count = conv_divide_up(place->tiles, PIXELS), size = place->tiles / count,
                   larger = place->tiles % count;
     /* Asked for all at once, the weights of the next point would hold up everything else. */
-    const int64_t run = VF >= 16 && depth_channels % RUN == 0 ? RUN : depth_channels;
-    const conv_depth depth = {.run = run, .inner = depth_channels / run, .middle = 1, .outer = 1};
+    const int64_t rest = depth_channels % CONV_TURN, whole = depth_channels - rest;
+    const bool is_cut = VF >= 16 && depth_channels % RUN == 0;
+    int64_t offsets[CONV_TURN];
+    for (int64_t i = 0; i < rest; i++)
+        offsets[i] = whole + i;
+    const conv_depth depth = {.run = is_cut ? RUN : whole,
+                              .inner = is_cut ? whole / RUN : 1,
+                              .middle = 1,
+                              .outer = 1,
+                              .offsets = offsets,
+                              .singles = rest};
     for (int64_t p = 0; p < work->points; p++) {
         conv_tile tile = {.x = place->x + p * work->x_point,
                           .y = place->y + p * work->y_point,
@@ -199,7 +208,7 @@ static void multiply(const wino_work *work, const wino_place *place, int64_t pan
                           .y_block = BLOCK,
                           .w = weights_of(work, panel, p)};
         tile.next = tile.w + depth_channels * PANEL;
-        tile.next_piece = run * PANEL / count;
+        tile.next_piece = depth.run * PANEL / count;
         for (int64_t i = 0; i < count; i++) {
             int64_t now = size + (i < larger);
             VEC_SYMBOL(conv_tiles)[now - 1](&depth, &tile);

@@ -144,11 +144,10 @@ VEC_INLINE void matmul_tile_of(int rows, int vectors, matmul_kind kind, const fl
     }
 }
 
-/* One tile that begins with zeros. */
+/* One panel of f32. */
 VEC_INLINE void matmul_tile(int rows, const float *a, int64_t row, const uint8_t *b, int64_t depth,
-                            float *to) {
-    const matmul_sums c = {.to = to, .to_row = MATMUL_COLUMNS, .next = b, .count = 1};
-    matmul_tile_of(rows, 2, PANEL_F32, a, row, b, 0, depth, &c);
+                            const matmul_sums *c) {
+    matmul_tile_of(rows, 2, PANEL_F32, a, row, b, 0, depth, c);
 }
 
 /* The same for one to three rows of all of k. One panel has too few sums to keep the multiply-adds

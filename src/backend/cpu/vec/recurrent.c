@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { CHUNK_ROWS = 16, CREW = 4, TILE_ROWS = 6 };
+enum { CHUNK_ROWS = 16, CREW = 8, TILE_ROWS = 6 };
 
 VEC_INLINE vf load_up_to(const float *from, int64_t n) {
     return n >= VF ? vf_load(from) : vf_load_n(from, n);
@@ -83,28 +83,28 @@ static weights weights_of(const rlx_tensor *tensor, int64_t direction) {
                      is_packed};
 }
 
-/* sums[count][MATMUL_COLUMNS] of a panel and up to TILE_ROWS vectors. */
+/* A panel times 2 to TILE_ROWS vectors; of one, its sums alone. */
 static void multiply_panel(const float *panel, const float *vectors, int64_t depth, int64_t count,
-                           float *to) {
+                           const matmul_sums *c) {
     const uint8_t *b = (const uint8_t *)panel;
     switch (count) {
     case 1:
-        matmul_few(1, 1, 4, PANEL_F32, vectors, depth, b, 0, depth, to);
+        matmul_few(1, 1, 4, PANEL_F32, vectors, depth, b, 0, depth, c->to);
         break;
     case 2:
-        matmul_tile(2, vectors, depth, b, depth, to);
+        matmul_tile(2, vectors, depth, b, depth, c);
         break;
     case 3:
-        matmul_tile(3, vectors, depth, b, depth, to);
+        matmul_tile(3, vectors, depth, b, depth, c);
         break;
     case 4:
-        matmul_tile(4, vectors, depth, b, depth, to);
+        matmul_tile(4, vectors, depth, b, depth, c);
         break;
     case 5:
-        matmul_tile(5, vectors, depth, b, depth, to);
+        matmul_tile(5, vectors, depth, b, depth, c);
         break;
     default:
-        matmul_tile(TILE_ROWS, vectors, depth, b, depth, to);
+        matmul_tile(TILE_ROWS, vectors, depth, b, depth, c);
     }
 }
 
@@ -113,18 +113,23 @@ static void store_panel(const float *sums, int64_t count, int64_t panel, int64_t
                         const float *bias, float *out, int64_t pitch) {
     int64_t first = panel * MATMUL_COLUMNS - row, from = first < 0 ? -first : 0;
     int64_t to = rlx_ref_least(MATMUL_COLUMNS, rows - first);
-    for (int64_t i = 0; i < count; i++) {
-        for (int64_t j = from; j < to; j++)
-            out[i * pitch + first + j] = sums[i * MATMUL_COLUMNS + j] + bias[first + j];
+    for (int64_t i = 0; i < count; i++, sums += MATMUL_COLUMNS, out += pitch) {
+        int64_t j = from;
+        for (; j + VF <= to; j += VF)
+            vf_store(out + first + j, vf_load(sums + j) + vf_load(bias + first + j));
+        for (; j < to; j++)
+            out[first + j] = sums[j] + bias[first + j];
     }
 }
 
-/* Like product, of rows [row, row + rows); bias and out are those of the first. */
+/* Like product, of rows [row, row + rows); bias and out are those of the first. Panels that are
+ * wanted as a whole start with the bias and end where they belong. */
 static void product_of_panels(const weights *w, int64_t row, int64_t rows, const float *vectors,
                               int64_t count, const float *bias, float *out, int64_t pitch) {
     enum { SIDE = 4 };
     float sums[CHUNK_ROWS * MATMUL_COLUMNS];
     int64_t end = matmul_up(row + rows, MATMUL_COLUMNS), step = w->depth * MATMUL_COLUMNS;
+    int64_t tiles = rlx_ref_divide_up(count, TILE_ROWS);
     for (int64_t p = row / MATMUL_COLUMNS; p < end; p++) {
         const float *panel = w->data + p * step;
         if (count == 1 && p + SIDE <= end) {
@@ -135,10 +140,18 @@ static void product_of_panels(const weights *w, int64_t row, int64_t rows, const
             p += SIDE - 1;
             continue;
         }
-        for (int64_t i = 0; i < count; i += TILE_ROWS)
-            multiply_panel(panel, vectors + i * w->depth, w->depth,
-                           rlx_ref_least(TILE_ROWS, count - i), sums + i * MATMUL_COLUMNS);
-        store_panel(sums, count, p, row, rows, bias, out, pitch);
+        int64_t first = p * MATMUL_COLUMNS - row;
+        bool is_whole = count > 1 && first >= 0 && first + MATMUL_COLUMNS <= rows;
+        for (int64_t t = 0; t < tiles; t++) {
+            int64_t i = count * t / tiles, now = count * (t + 1) / tiles - i;
+            matmul_sums c = {.to = sums + i * MATMUL_COLUMNS,
+                             .to_row = MATMUL_COLUMNS,
+                             .next = (const uint8_t *)panel,
+                             .count = 1};
+            if (is_whole) c.from = bias + first, c.to = out + i * pitch + first, c.to_row = pitch;
+            multiply_panel(panel, vectors + i * w->depth, w->depth, now, &c);
+        }
+        if (!is_whole) store_panel(sums, count, p, row, rows, bias, out, pitch);
     }
 }
 
@@ -276,8 +289,10 @@ static void begin_bias(crew *self) {
     }
 }
 
+/* Smaller ones where two threads would not have one each. */
 static int64_t crews_of(const rlx_recurrent *layer) {
-    return rlx_ref_divide_up(layer->batch, CREW);
+    int64_t crews = rlx_ref_divide_up(layer->batch, CREW);
+    return layer->directions * crews < 2 ? rlx_ref_divide_up(layer->batch, CREW / 2) : crews;
 }
 
 /* Member n's row of a first or last state. */
