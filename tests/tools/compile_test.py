@@ -48,8 +48,9 @@ class Compile(tool.ToolTest):
 
     def test_plan_compile_and_inspect_tell_the_same_bytes(self):
         self.write("m.rlx", tool.MLP)
-        plan, = self.json_lines("plan", "m.rlx", "--bind", "S=5", "--json")
-        made, = self.json_lines("compile", "m.rlx", "--bind", "S=5", "-o", "p", "--json")
+        how = ("m.rlx", "--bind", "S=5", "--device", "cpu:scalar", "--json")
+        plan, = self.json_lines("plan", *how)
+        made, = self.json_lines("compile", *how, "-o", "p")
         seen, = self.json_lines("inspect", "p", "--json")
         again, = self.json_lines("plan", "p", "--json")
         for key in ("weights", "state", "scratch"):
@@ -63,7 +64,8 @@ class Compile(tool.ToolTest):
 
     def test_entries_share_weights_and_state(self):
         self.write("m.rlx", CACHE)
-        self.rlx("compile", "m.rlx", "-o", "p", "--entry", "prefill:S=3", "--entry", "decode:S=1")
+        self.rlx("compile", "m.rlx", "-o", "p", "--entry", "prefill:S=3", "--entry", "decode:S=1",
+                 "--device", "cpu:scalar")
         seen, = self.json_lines("inspect", "p", "--json")
         self.assertEqual([entry["name"] for entry in seen["entries"]], ["prefill", "decode"])
         self.assertEqual((seen["weight_bytes"], seen["state_bytes"]), (64, 128))
@@ -136,7 +138,8 @@ class Compile(tool.ToolTest):
 class Plan(tool.ToolTest):
     def test_a_plan_needs_no_weight(self):
         self.write("m.rlx", tool.MLP.replace(" = seeded(7, 0.2)", ""))
-        self.rlx("plan", "m.rlx", "--bind", "S=4", prints=["weights  3200 B", "ratio", "matmul"])
+        self.rlx("plan", "m.rlx", "--bind", "S=4", "--device", "cpu:scalar",
+                 prints=["weights  3200 B", "ratio", "matmul"])
         self.rlx("run", "m.rlx", "--bind", "S=4", code=1, says=["'w1'", "no data"])
         self.rlx("compile", "m.rlx", "--bind", "S=4", "-o", "p", code=1, says="'w1'")
         self.assertEqual(self.names(), ["m.rlx"])
@@ -194,7 +197,7 @@ class Inspect(tool.ToolTest):
 
     def test_a_program_shows_its_entries(self):
         self.write("m.rlx", tool.MLP)
-        self.rlx("compile", "m.rlx", "-o", "p", "--bind", "S=2")
+        self.rlx("compile", "m.rlx", "-o", "p", "--bind", "S=2", "--device", "cpu:scalar")
         self.rlx("inspect", "p", prints=["program for cpu/", "1 entry", "weights 3200 B",
                                          "input  x : f32[2, 16]", "output probs : f32[2, 8]"])
         self.rlx("inspect", "p", "-v", prints="at scratch+")

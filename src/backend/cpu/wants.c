@@ -70,17 +70,17 @@ static bool is_byte(rlx_dtype dtype) {
 }
 
 /* What matmul_narrow of the vector levels takes: few columns, side by side each. One column lies so
- * anyway. Six to eight are half a panel of AVX2, which many rows do faster, unless those lie a
- * multiple of 4 KiB apart: a tall tile has more of them than the first cache has ways. */
+ * anyway. Six to eight are half a panel of AVX2, which is faster where there are rows enough, unless
+ * those lie a multiple of 4 KiB apart: a tall tile has more of them than the first cache has ways.
+ * How many rows there are has no say: entries with few and with many share their weights. */
 static bool is_narrow_matmul(const rlx_target_query *query, bool is_wide) {
-    enum { FEW_COLUMNS = 5, FEW_ROWS = 48, BAD_DEPTH = 1024 };
+    enum { FEW_COLUMNS = 5, BAD_DEPTH = 1024 };
     const rlx_matmul_attrs *attrs = query->attrs;
     const rlx_tensor *a = &query->in[0], *b = &query->in[1];
     if (attrs->transpose_a || attrs->has_to || a->rank < 2) return false;
     int64_t n = b->dims[b->rank - (attrs->transpose_b ? 2 : 1)], k = a->dims[a->rank - 1];
     if (n > MATMUL_NARROW_COLUMNS || k < MATMUL_NARROW_DEPTH * n) return false;
-    return is_wide || n <= FEW_COLUMNS || k % BAD_DEPTH == 0 ||
-           rlx_cpu_matmul_rows_per_b(query) < FEW_ROWS;
+    return is_wide || n <= FEW_COLUMNS || k % BAD_DEPTH == 0;
 }
 
 /* b in panels as wide as two vectors; of bytes with k in pairs, or in fours for VNNI, unless more
