@@ -383,9 +383,8 @@ static const char *run_prepared(const rlx_cpu_level *level, const rlx_kernel *ke
                                 rlx_kernel_args *args, const rlx_kernel_args *planned,
                                 uint64_t seed) {
     const rlx_cpu_preparation *preparation = rlx_cpu_preparation_of(level, kernel);
-    if (preparation == NULL || preparation->bytes == NULL)
-        return run_guarded(level, kernel, args, planned, seed);
-    uint64_t bytes = preparation->bytes(planned);
+    uint64_t bytes = preparation == NULL ? 0 : rlx_cpu_prepared_bytes(preparation, planned);
+    if (bytes == 0) return run_guarded(level, kernel, args, planned, seed);
     uint8_t *memory = aligned_alloc(64, ((size_t)bytes + 2 * GUARD + 63) & ~(size_t)63);
     if (memory == NULL) return "out of memory";
     memset(memory, GUARD_BYTE, (size_t)bytes + 2 * GUARD);

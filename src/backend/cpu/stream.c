@@ -185,8 +185,8 @@ static rlx_status prepare_kernel(const rlx_cpu_level *level, rlx_scratch *memory
     op->preparation = rlx_cpu_preparation_of(level, op->kernel);
     if (op->preparation == NULL) return RLX_OK;
     op->start = op->preparation->start;
-    if (op->preparation->bytes == NULL) return RLX_OK;
-    uint64_t bytes = op->preparation->bytes(&op->args);
+    uint64_t bytes = rlx_cpu_prepared_bytes(op->preparation, &op->args);
+    if (bytes == 0) return RLX_OK;
     RLX_TRY(rlx_scratch_array(memory, bytes + LINE, 1, (void **)&room));
     op->prepared = room + (-(uintptr_t)room & (LINE - 1));
     op->preparation->make(&op->args, op->prepared);

@@ -12,8 +12,10 @@ typedef struct rlx_cpu_override rlx_cpu_override;
  * no data, is made when a stretch is prepared, again whenever dims have changed, and handed over as
  * args->prepared. */
 typedef struct rlx_cpu_preparation {
-    rlx_kernel_fn run;                              /* of the kernels that look at it */
-    uint64_t (*bytes)(const rlx_kernel_args *args); /* whatever the dims are; NULL: none */
+    rlx_kernel_fn run; /* of the kernels that look at it */
+    uint64_t size;     /* bytes that are made; 0: none */
+    /* Bytes where they hang on the step, whatever its dims are; NULL: `size`. */
+    uint64_t (*bytes)(const rlx_kernel_args *args);
     /* `memory` is aligned to 64 bytes; `args` live as long as it and do not move. */
     void (*make)(const rlx_kernel_args *args, void *memory);
     /* Before the items of every run, on the caller: makes args->common ready. NULL: nothing. */
@@ -51,6 +53,11 @@ struct rlx_cpu_override {
 /* The kernel for a step on this level: the first override that takes it, else scalar C; NULL for
  * ops that are no kernels. */
 const rlx_kernel *rlx_cpu_choose(const rlx_cpu_level *level, const rlx_target_query *query);
+/* Bytes of what it makes for a step; 0: nothing. */
+static inline uint64_t rlx_cpu_prepared_bytes(const rlx_cpu_preparation *self,
+                                              const rlx_kernel_args *args) {
+    return self->bytes != NULL ? self->bytes(args) : self->size;
+}
 /* How a kernel of this level is prepared; NULL: not at all. */
 const rlx_cpu_preparation *rlx_cpu_preparation_of(const rlx_cpu_level *level,
                                                   const rlx_kernel *kernel);

@@ -289,11 +289,6 @@ static cutting cut_args(const rlx_kernel_args *args, uint64_t room) {
     return make_ready(args, room).cuts;
 }
 
-static uint64_t ready_bytes(const rlx_kernel_args *args) {
-    (void)args;
-    return sizeof(ready);
-}
-
 static void make(const rlx_kernel_args *args, void *memory) {
     *(ready *)memory = make_ready(args, args->workspace_bytes);
 }
@@ -332,4 +327,5 @@ const rlx_cpu_override VEC_SYMBOL(attention)[] = {
     {RLX_OP_ATTENTION, 0, takes, {VEC_NAME("attention"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
-const rlx_cpu_preparation VEC_SYMBOL(attention_preparation) = {run, ready_bytes, make, start};
+const rlx_cpu_preparation VEC_SYMBOL(attention_preparation) = {
+    .run = run, .size = sizeof(ready), .make = make, .start = start};

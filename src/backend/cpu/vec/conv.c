@@ -460,17 +460,13 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     }
 }
 
-static uint64_t work_bytes(const rlx_kernel_args *args) {
-    (void)args;
-    return sizeof(conv_work);
-}
-
 /* What hangs on shapes alone: as long as the work of a small chunk. */
 static void make_work(const rlx_kernel_args *args, void *memory) {
     *(conv_work *)memory = work_of(args);
 }
 
-const rlx_cpu_preparation VEC_SYMBOL(conv_preparation) = {run, work_bytes, make_work, NULL};
+const rlx_cpu_preparation VEC_SYMBOL(conv_preparation) = {
+    .run = run, .size = sizeof(conv_work), .make = make_work};
 
 static int64_t items(const rlx_kernel_args *args) {
     conv_work work = work_of(args);

@@ -400,11 +400,6 @@ typedef struct depthwise_work {
     depthwise_tile tile;
 } depthwise_work;
 
-static uint64_t work_bytes(const rlx_kernel_args *args) {
-    (void)args;
-    return sizeof(depthwise_work);
-}
-
 static void make_work(const rlx_kernel_args *args, void *memory) {
     depthwise_work *work = memory;
     work->view = conv_view_of(args);
@@ -435,8 +430,8 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     run_items(args->prepared == NULL ? &work : args->prepared, args->in[1].data, begin, end);
 }
 
-const rlx_cpu_preparation VEC_SYMBOL(conv_depthwise_preparation) = {run, work_bytes, make_work,
-                                                                    NULL};
+const rlx_cpu_preparation VEC_SYMBOL(conv_depthwise_preparation) = {
+    .run = run, .size = sizeof(depthwise_work), .make = make_work};
 
 static int64_t items(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);

@@ -226,8 +226,8 @@ static void prepare(const rlx_kernel_args *args, void *memory) {
     (void)vec_program_make(args, memory);
 }
 
-const rlx_cpu_preparation VEC_SYMBOL(elementwise_preparation) = {run, vec_program_bytes, prepare,
-                                                                 NULL};
+const rlx_cpu_preparation VEC_SYMBOL(elementwise_preparation) = {
+    .run = run, .bytes = vec_program_bytes, .make = prepare};
 
 /* About how many plain operations on memory an element costs. */
 static int64_t op_cost(rlx_op op) {

@@ -364,11 +364,6 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     }
 }
 
-static uint64_t ready_bytes(const rlx_kernel_args *args) {
-    (void)args;
-    return sizeof(ready);
-}
-
 static void make(const rlx_kernel_args *args, void *memory) {
     *(ready *)memory = make_ready(args);
 }
@@ -425,4 +420,5 @@ const rlx_cpu_override VEC_SYMBOL(matmul)[] = {
     {RLX_OP_MATMUL, 0, takes_plain, {VEC_NAME("matmul"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
-const rlx_cpu_preparation VEC_SYMBOL(matmul_preparation) = {run, ready_bytes, make, NULL};
+const rlx_cpu_preparation VEC_SYMBOL(matmul_preparation) = {
+    .run = run, .size = sizeof(ready), .make = make};

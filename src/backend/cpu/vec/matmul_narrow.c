@@ -232,11 +232,6 @@ static void store(const narrow *by, const block *self, int64_t row) {
 }
 
 /* It hangs on shapes alone, and a small product takes as long. */
-static uint64_t ready_bytes(const rlx_kernel_args *args) {
-    (void)args;
-    return sizeof(narrow);
-}
-
 static void make(const rlx_kernel_args *args, void *memory) {
     *(narrow *)memory = narrow_of(args);
 }
@@ -314,4 +309,5 @@ const rlx_cpu_override VEC_SYMBOL(matmul_narrow)[] = {
     {RLX_OP_MATMUL, 0, takes, {VEC_NAME("matmul_narrow"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
-const rlx_cpu_preparation VEC_SYMBOL(matmul_narrow_preparation) = {run, ready_bytes, make, NULL};
+const rlx_cpu_preparation VEC_SYMBOL(matmul_narrow_preparation) = {
+    .run = run, .size = sizeof(narrow), .make = make};

@@ -75,11 +75,6 @@ typedef struct ready {
     int64_t strip;
 } ready;
 
-static uint64_t ready_bytes(const rlx_kernel_args *args) {
-    (void)args;
-    return sizeof(ready);
-}
-
 static void make(const rlx_kernel_args *args, void *memory) {
     ready *self = memory;
     self->mm = matmul_make(args);
@@ -127,4 +122,5 @@ const rlx_cpu_override VEC_SYMBOL(matmul_rows)[] = {
     {RLX_OP_MATMUL, 0, takes, {VEC_NAME("matmul_rows"), run, items, item_cost, NULL}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
-const rlx_cpu_preparation VEC_SYMBOL(matmul_rows_preparation) = {run, ready_bytes, make, NULL};
+const rlx_cpu_preparation VEC_SYMBOL(matmul_rows_preparation) = {
+    .run = run, .size = sizeof(ready), .make = make};

@@ -546,4 +546,5 @@ const rlx_cpu_override VEC_SYMBOL(move)[] = {
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
 /* clang-format on */
-const rlx_cpu_preparation VEC_SYMBOL(move_preparation) = {run, moves_bytes, make, NULL};
+const rlx_cpu_preparation VEC_SYMBOL(move_preparation) = {
+    .run = run, .bytes = moves_bytes, .make = make};

@@ -522,11 +522,6 @@ static void make(const rlx_kernel_args *args, void *memory) {
     made->sum = vec_index_without(self->sum, self->axis, self->sum->rank);
 }
 
-static uint64_t ready_bytes(const rlx_kernel_args *args) {
-    (void)args;
-    return sizeof(ready);
-}
-
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     ready now;
     const ready *from = args->prepared;
@@ -576,4 +571,5 @@ const rlx_cpu_override VEC_SYMBOL(norm)[] = {
      {VEC_NAME("rms_norm"), run, vec_scalar_items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };
-const rlx_cpu_preparation VEC_SYMBOL(norm_preparation) = {run, ready_bytes, make, NULL};
+const rlx_cpu_preparation VEC_SYMBOL(norm_preparation) = {
+    .run = run, .size = sizeof(ready), .make = make};
