@@ -70,9 +70,9 @@ static bool is_byte(rlx_dtype dtype) {
 }
 
 /* What matmul_narrow of the vector levels takes: few columns, side by side each. One column lies so
- * anyway. Six to eight are half a panel of AVX2, which is faster where there are rows enough, unless
- * those lie a multiple of 4 KiB apart: a tall tile has more of them than the first cache has ways.
- * How many rows there are has no say: entries with few and with many share their weights. */
+ * anyway. Six to eight are half a panel of AVX2, which is faster where there are rows enough,
+ * unless those lie a multiple of 4 KiB apart: a tall tile has more of them than the first cache has
+ * ways. How many rows there are has no say: entries with few and with many share their weights. */
 static bool is_narrow_matmul(const rlx_target_query *query, bool is_wide) {
     enum { FEW_COLUMNS = 5, BAD_DEPTH = 1024 };
     const rlx_matmul_attrs *attrs = query->attrs;
