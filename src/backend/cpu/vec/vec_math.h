@@ -148,7 +148,7 @@ VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
  * function is b / (b + (q - r) 2^k) with b = q + r. One quotient for both; with an approximate
  * reciprocal it would come too close to the bound. 119 log2(e) happens to be a number of f32 within
  * 2^-32, so it needs no second part, and `whole` has few enough digits for 119 k to be exact. q is
- * even and of three terms, as a square: e - (c r^2 + d)^2. Top and bottom are times 2^-63, so they
+ * vec_power_quotient of r / 119, times 119. Top and bottom are times 2^-63, so they
  * are normal numbers for every x that is left. */
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
     const float whole = 8388608.0f + 512.0f + 64.0f; /* + 64: an exponent less 63 */
@@ -160,8 +160,9 @@ VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
     return (vec_reduced){vf_fma(x, vf_set(0x1.575c86p+7f), -t), power};
 }
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
-    vf u = vf_fma(z.r * z.r, vf_set(0x1.88facep-16f), vf_set(-0x1.4b90c2p+4f));
-    vf q = vf_fnma(u, u, vf_set(0x1.826616p+9f)), b = (vf)((vi)(q + z.r) - (63 << 23));
+    vf s = z.r * z.r, q = vf_fma(s, vf_set(-0x1.2da088p-31f), vf_set(0x1.fcfa7ep-11f));
+    q = vf_fma(q, s, vf_set(0x1.575c86p+8f));
+    vf b = (vf)((vi)(q + z.r) - (63 << 23));
     (void)x;
     return b / vf_fma(q - z.r, z.power, b);
 }
