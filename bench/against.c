@@ -68,7 +68,7 @@ bool against_measure(against *self, const subject *what, ready *model) {
     uint32_t repeats = against_repeats(what->amount);
     char name[120];
     rlx_bench_pairs_begin(&pairs);
-    for (uint32_t trial = 0; trial <= RLX_BENCH_TRIALS; trial++) {
+    for (uint32_t trial = 0; trial <= rlx_bench_trials(what->bar); trial++) {
         rlx_bench_settle(&self->report, what->threads);
         if (!rlx_bench_rates(what->limit, self, what->threads, 1, &one)) return false;
         double ns = against_best_run(model, repeats);

@@ -80,7 +80,10 @@ void rlx_bench_row_with(FILE *out, bool json, const char *name, double value, co
 uint64_t rlx_bench_now_ns(void);
 
 /* Figures of one thing measured again and again. */
-enum { RLX_BENCH_TRIALS = 11, RLX_BENCH_MOST_TRIALS = 1024 };
+enum { RLX_BENCH_TRIALS = 11, RLX_BENCH_JUDGED_TRIALS = 41, RLX_BENCH_MOST_TRIALS = 1024 };
+/* How often a row is measured; more often with a bar (0: none), so that both sides find a moment
+ * without neighbours. */
+uint32_t rlx_bench_trials(double bar);
 typedef struct rlx_bench_figures {
     double items[RLX_BENCH_MOST_TRIALS];
     uint32_t count;
@@ -112,7 +115,8 @@ typedef struct rlx_bench_report {
     int code;
     uint64_t waited_ns; /* for cores of their own: rlx_bench_settle */
 } rlx_bench_report;
-/* Prints the head and how busy the machine is; judges only with so many processors to be had. */
+/* Prints the head and how busy the machine is; judges only with so many processors to be had, for
+ * which it waits a while. */
 rlx_bench_report rlx_bench_report_begin(FILE *out, bool json, uint32_t processors);
 /* Says how many bars were met. The exit code: 1 when one was missed, or when it is not done. */
 int rlx_bench_report_end(const rlx_bench_report *self, bool is_done);

@@ -171,8 +171,8 @@ static bool measure_network(bench *self, const char *network, rlx_exec *exec, ne
     layers best = {NULL, 0};
     char name[120];
     bool is_done = check(network, fill_input(exec)) && check(network, rlx_exec_run(exec, 0));
-    limit.count = ours.count = pairs.count = times.count = RLX_BENCH_TRIALS;
-    for (uint32_t i = 0; i < RLX_BENCH_TRIALS && is_done; i++) {
+    limit.count = ours.count = pairs.count = times.count = rlx_bench_trials(bars.bar);
+    for (uint32_t i = 0; i < times.count && is_done; i++) {
         double flops = 0;
         rlx_bench_settle(&self->report, self->threads);
         is_done = rlx_bench_rates(work_multiply_add, self, self->threads, 1, &one);

@@ -100,7 +100,7 @@ static bool measure_case(bench *self, const elementwise_case *row, uint32_t thre
     self->copied = (size_t)row->moved_mib * MIB / 2;
     rlx_bench_pairs_begin(&pairs);
     if (ready_run(model) < 0) return false; /* warms up */
-    for (uint32_t i = 0; i < RLX_BENCH_TRIALS; i++) {
+    for (uint32_t i = rlx_bench_trials(row->bar); i > 0; i--) {
         rlx_bench_settle(&self->report, threads);
         if (!measure_limit(self, threads, &rate)) return false;
         double time = ready_run(model);
@@ -124,7 +124,7 @@ static bool measure_pair(bench *self, uint32_t threads, ready *add, ready *chain
     static rlx_bench_pairs pairs;
     rlx_bench_pairs_begin(&pairs);
     if (ready_run(add) < 0 || ready_run(chain) < 0) return false;
-    for (uint32_t i = 0; i < RLX_BENCH_TRIALS; i++) {
+    for (uint32_t i = 0; i < RLX_BENCH_JUDGED_TRIALS; i++) {
         rlx_bench_settle(&self->report, threads);
         double limit = ready_run(add), ours = ready_run(chain);
         if (limit < 0 || ours < 0) return false;

@@ -158,7 +158,7 @@ static bool measure(bench *self, const row_case *row, uint32_t threads, rlx_exec
     double bytes = (double)self->copied, rate = 0;
     rlx_bench_pairs_begin(&pairs);
     if (!check(row->name, rlx_exec_run(exec, 0))) return false; /* warms up */
-    for (uint32_t i = 0; i < RLX_BENCH_TRIALS; i++) {
+    for (uint32_t i = rlx_bench_trials(row->bar); i > 0; i--) {
         rlx_bench_settle(&self->report, threads);
         if (!measure_limit(self, threads, &rate)) return false;
         uint64_t start = rlx_bench_now_ns();

@@ -17,7 +17,7 @@ enum {
     TINY_RUNS = 20, /* runs of a trial; the best counts */
     SHARED_STEPS = 100,
     SHARED_ELEMENTS = 40960, /* a little more than what stays on one thread */
-    CROWD_TRIALS = 9,
+    CROWD_TRIALS = 21,
     CROWD_MS = 120
 };
 static const double tolerance = 1.25;
@@ -78,7 +78,7 @@ static double best_of(ready *self, uint32_t runs, uint32_t steps) {
 
 static bool measure_tiny(rlx_bench_report *self, ready *one, ready *two) {
     rlx_bench_figures alone = {.count = 0}, unshared = {.count = 0};
-    for (uint32_t trial = 0; trial < RLX_BENCH_TRIALS; trial++) {
+    for (uint32_t trial = 0; trial < RLX_BENCH_JUDGED_TRIALS; trial++) {
         double a = best_of(one, TINY_RUNS, TINY_STEPS), b = best_of(two, TINY_RUNS, TINY_STEPS);
         if (a < 0 || b < 0) return false;
         alone.items[alone.count++] = a;
@@ -95,7 +95,7 @@ static bool measure_other(rlx_bench_report *self, const link *of) {
     ready chain = {0};
     char name[80];
     bool is_done = make_chain(&chain, of, "[1, 8]", TINY_STEPS, 1) && best_of(&chain, 3, 1) >= 0;
-    for (uint32_t trial = 0; is_done && trial < RLX_BENCH_TRIALS; trial++) {
+    for (uint32_t trial = 0; is_done && trial < RLX_BENCH_JUDGED_TRIALS; trial++) {
         us.items[us.count++] = best_of(&chain, TINY_RUNS, TINY_STEPS);
         is_done = us.items[trial] >= 0;
     }
@@ -115,7 +115,7 @@ static bool measure_others(rlx_bench_report *self) {
 
 static bool measure_shared(rlx_bench_report *self, ready *one, ready *two) {
     rlx_bench_figures over = {.count = 0}, whole = {.count = 0};
-    for (uint32_t trial = 0; trial < RLX_BENCH_TRIALS; trial++) {
+    for (uint32_t trial = 0; trial < RLX_BENCH_JUDGED_TRIALS; trial++) {
         rlx_bench_settle(self, 2);
         double a = best_of(one, 5, SHARED_STEPS), b = best_of(two, 5, SHARED_STEPS);
         if (a < 0 || b < 0) return false;
