@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEVICES = 3, MOST_RUNS = SUBJECT_RUNS, FAMILY_STEP = 40 };
+enum { DEVICES = 3, MOST_RUNS = SUBJECT_RUNS, FAMILY_STEP = 40 * RLX_TEST_SHARE };
 static rlx_device *devices[DEVICES];
-static uint64_t seeds = 200;
+static uint64_t seeds = 200 / RLX_TEST_SHARE;
 static uint32_t graphs, bad;
 
 /* The graph as a subject whose runs have these sizes; a fault ends them, so the smallest, which may
