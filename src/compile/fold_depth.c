@@ -2,7 +2,9 @@
 /* Fold depth: for targets with kernels for planes alone, a conv over three axes is one over two.
  * Each position along the first axis becomes an image of its own; the taps that it meets there lie
  * side by side as channels: [N][C][D][H][W] to [N D'][K C][H][W], by as many slices as there are
- * taps. The kernels are turned once, as weights are prepared. */
+ * taps. Channels on their own (depthwise) have nothing to put side by side: one conv per tap there,
+ * each adding to the one before it. Where no window is larger than 1 in depth and height, these two
+ * are one axis. Kernels that are weights are turned once, as they are prepared. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 #include "ir/window.h"
@@ -16,8 +18,14 @@ typedef struct folding {
     rlx_rewrite *rewrite;
     rlx_node_id root;
     rlx_window depth;
+    bool is_flat;                           /* depth and height are one axis */
     int64_t batch, groups, inputs, outputs; /* channels: of a group, of all groups */
 } folding;
+
+/* Every position is one of the input. */
+static bool is_still(const rlx_window *axis) {
+    return axis->kernel == 1 && axis->stride == 1 && axis->begin == 0 && axis->end == 0;
+}
 
 static bool read_folding(rlx_rewrite *rewrite, rlx_node_id root, folding *out) {
     const rlx_conv_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
@@ -26,7 +34,7 @@ static bool read_folding(rlx_rewrite *rewrite, rlx_node_id root, folding *out) {
     const rlx_shape *kernel = &rlx_rewrite_type(rewrite, w)->shape;
     rlx_windows windows;
     if (x->shape.rank != RANK || attrs->channel_block != 0 || rlx_rewrite_has_extent(x) ||
-        !rlx_dtype_is_float(x->dtype) || !rlx_rewrite_fact(rewrite, w)->is_prepared ||
+        !rlx_dtype_is_float(x->dtype) || rlx_rewrite_has_extent(rlx_rewrite_type(rewrite, w)) ||
         rlx_windows_conv(attrs, RANK - 2, x->shape.dims + 2, kernel->dims + 2, &windows) !=
             RLX_OK) {
         return false;
@@ -34,6 +42,7 @@ static bool read_folding(rlx_rewrite *rewrite, rlx_node_id root, folding *out) {
     *out = (folding){.rewrite = rewrite,
                      .root = root,
                      .depth = windows.axes[0],
+                     .is_flat = is_still(&windows.axes[0]) && is_still(&windows.axes[1]),
                      .batch = x->shape.dims[0],
                      .groups = attrs->groups == 0 ? 1 : attrs->groups,
                      .inputs = kernel->dims[1],
@@ -133,27 +142,105 @@ static rlx_conv_attrs flat_attrs(const folding *self) {
     return attrs;
 }
 
+/* Depth and height as one axis, of what has three; `value` may be absent. */
+static rlx_status flatten(const folding *self, rlx_value_id *value) {
+    if (*value == RLX_NONE) return RLX_OK;
+    const rlx_shape shape = rlx_rewrite_type(self->rewrite, *value)->shape;
+    const int64_t dims[] = {shape.dims[0], shape.dims[1], shape.dims[2] * shape.dims[3],
+                            shape.dims[4]};
+    return reshape(self, dims, RANK - 1, value);
+}
+
+static rlx_status fold_flat(const folding *self, rlx_value_id *inputs, uint32_t count) {
+    const rlx_conv_attrs attrs = flat_attrs(self);
+    const rlx_shape out =
+        rlx_rewrite_type(self->rewrite, rlx_rewrite_output(self->rewrite, self->root))->shape;
+    rlx_reshape_attrs back = {.shape = {.count = RANK}};
+    rlx_value_id y;
+    memcpy(back.shape.items, out.dims, RANK * sizeof *out.dims);
+    RLX_TRY(flatten(self, &inputs[0]));
+    RLX_TRY(flatten(self, &inputs[1]));
+    RLX_TRY(flatten(self, &inputs[3]));
+    RLX_TRY(rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_CONV, &attrs, inputs, count, &y));
+    return rlx_rewrite_node(self->rewrite, self->root, RLX_OP_RESHAPE, &back, &y, 1, NULL);
+}
+
+/* One tap of x, [N][D][C][H][W], as images; and of the kernels, [K][C][1][H][W]. */
+static rlx_status take_tap(const folding *self, int64_t tap, rlx_value_id *x, rlx_value_id *w) {
+    const rlx_window *depth = &self->depth;
+    const rlx_shape shape = rlx_rewrite_type(self->rewrite, *x)->shape,
+                    kernel = rlx_rewrite_type(self->rewrite, *w)->shape;
+    const int64_t images[] = {self->batch * depth->out, shape.dims[2], shape.dims[3],
+                              shape.dims[4]};
+    rlx_slice_attrs slice = {
+        .starts = {1, {tap * depth->dilation}},
+        .ends = {1, {tap * depth->dilation + (depth->out - 1) * depth->stride + 1}},
+        .axes = {1, {1}},
+        .steps = {1, {depth->stride}}};
+    RLX_TRY(put(self, RLX_OP_SLICE, &slice, x));
+    RLX_TRY(reshape(self, images, RANK - 1, x));
+    slice = (rlx_slice_attrs){.starts = {1, {tap}}, .ends = {1, {tap + 1}}, .axes = {1, {0}}};
+    RLX_TRY(put(self, RLX_OP_SLICE, &slice, w));
+    return reshape(self, kernel.dims + 1, RANK - 1, w);
+}
+
+/* The first tap has the bias, the last one the activation; the residual comes before all. */
+static rlx_status sum_taps(const folding *self, rlx_value_id *inputs, rlx_value_id *out_y) {
+    const rlx_transpose_attrs taps_first = {.perm = {.count = RANK, .items = {2, 0, 1, 3, 4}}};
+    const rlx_conv_attrs last = flat_attrs(self);
+    rlx_value_id sum = inputs[3];
+    RLX_TRY(put(self, RLX_OP_TRANSPOSE, &taps_first, &inputs[1]));
+    for (int64_t tap = 0; tap < self->depth.kernel; tap++) {
+        rlx_value_id taken[4] = {inputs[0], inputs[1], tap == 0 ? inputs[2] : RLX_NONE, sum};
+        rlx_conv_attrs attrs = last;
+        if (tap + 1 < self->depth.kernel) attrs.activation = (rlx_activation){0};
+        RLX_TRY(take_tap(self, tap, &taken[0], &taken[1]));
+        RLX_TRY(rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_CONV, &attrs, taken,
+                                   sum != RLX_NONE        ? 4
+                                   : taken[2] != RLX_NONE ? 3
+                                                          : 2,
+                                   &sum));
+    }
+    *out_y = sum;
+    return RLX_OK;
+}
+
+static rlx_status fold(const folding *self, rlx_value_id *inputs, uint32_t count) {
+    const rlx_conv_attrs attrs = flat_attrs(self);
+    const rlx_shape out =
+        rlx_rewrite_type(self->rewrite, rlx_rewrite_output(self->rewrite, self->root))->shape;
+    const int64_t apart[] = {self->batch, self->depth.out, self->outputs, out.dims[3], out.dims[4]};
+    const rlx_transpose_attrs back = {.perm = {.count = RANK, .items = {0, 2, 1, 3, 4}}};
+    rlx_dtype dtype = rlx_rewrite_type(self->rewrite, inputs[0])->dtype;
+    /* Sums of 16 bits would be rounded from tap to tap. */
+    bool is_depthwise = self->inputs == 1 && self->groups > 1 &&
+                        (dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F64);
+    rlx_value_id y;
+    RLX_TRY(swap(self, &inputs[0]));
+    RLX_TRY(pad_depth(self, &inputs[0]));
+    RLX_TRY(to_images(self, &inputs[3]));
+    if (is_depthwise) {
+        RLX_TRY(sum_taps(self, inputs, &y));
+    } else {
+        RLX_TRY(gather_taps(self, &inputs[0]));
+        RLX_TRY(turn_kernel(self, &inputs[1]));
+        RLX_TRY(
+            rlx_rewrite_insert(self->rewrite, self->root, RLX_OP_CONV, &attrs, inputs, count, &y));
+    }
+    RLX_TRY(reshape(self, apart, RANK, &y));
+    return rlx_rewrite_node(self->rewrite, self->root, RLX_OP_TRANSPOSE, &back, &y, 1, NULL);
+}
+
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     folding self;
     (void)user;
     if (rlx_rewrite_op(rewrite, root) != RLX_OP_CONV) return RLX_OK;
     if (!read_folding(rewrite, root, &self)) return RLX_OK;
-    const rlx_shape out = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
-    const int64_t apart[] = {self.batch, self.depth.out, self.outputs, out.dims[3], out.dims[4]};
-    const rlx_transpose_attrs back = {.perm = {.count = RANK, .items = {0, 2, 1, 3, 4}}};
-    rlx_value_id inputs[4], y;
+    rlx_value_id inputs[4];
     uint32_t count = rewrite->graph->nodes.items[root].input_count;
-    rlx_conv_attrs attrs = flat_attrs(&self);
     for (uint32_t i = 0; i < 4; i++)
         inputs[i] = rlx_rewrite_input(rewrite, root, i);
-    RLX_TRY(swap(&self, &inputs[0]));
-    RLX_TRY(pad_depth(&self, &inputs[0]));
-    RLX_TRY(gather_taps(&self, &inputs[0]));
-    RLX_TRY(turn_kernel(&self, &inputs[1]));
-    RLX_TRY(to_images(&self, &inputs[3]));
-    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_CONV, &attrs, inputs, count, &y));
-    RLX_TRY(reshape(&self, apart, RANK, &y));
-    return rlx_rewrite_node(rewrite, root, RLX_OP_TRANSPOSE, &back, &y, 1, NULL);
+    return (self.is_flat ? fold_flat : fold)(&self, inputs, count);
 }
 
 rlx_status rlx_pass_fold_depth(rlx_pass_context *context) {

@@ -2,7 +2,8 @@
 /* Weights in the layout that the target's kernels want: asks the target about every node, and puts
  * a `pack` behind each weight (whatever is known once the weights are) whose consumers all want the
  * same one. Lowering makes it a prepare step and drops the unpacked copy. A weight that anybody
- * wants in rows stays as it is, so that no weight is held twice. */
+ * wants in rows stays as it is, so that no weight is held twice. The kernels of a convolution that
+ * are not known ahead are packed in every run: small beside the work on them. */
 #include "compile/lower.h"
 
 #include <string.h>
@@ -14,6 +15,7 @@ typedef struct packer {
     rlx_graph *graph;
     uint8_t *is_prepared;
     rlx_layout *wanted;  /* per value: what all who were asked want, UNASKED: nobody was */
+    uint8_t *is_kernel;  /* per value: of convolutions alone, whether known ahead or not */
     rlx_tensor *tensors; /* room for the operands of one node */
 } packer;
 
@@ -28,6 +30,14 @@ static rlx_tensor query_tensor(const rlx_graph *graph, rlx_value_id value) {
     memcpy(tensor.dims, type->shape.dims, sizeof tensor.dims);
     if (type->layout == RLX_LAYOUT_PLAIN) rlx_plain_strides(&type->shape, tensor.strides);
     return tensor;
+}
+
+/* Whether a run may turn it where it is computed. */
+static bool can_turn(const rlx_value *value) {
+    for (uint32_t i = 0; i < value->type.shape.rank; i++) {
+        if (value->type.extents[i] != RLX_NONE) return false;
+    }
+    return value->kind == RLX_VALUE_INPUT || value->kind == RLX_VALUE_TEMPORARY;
 }
 
 static void want(packer *self, rlx_value_id value, rlx_layout layout) {
@@ -58,13 +68,16 @@ static void ask_node(packer *self, rlx_node_id id) {
         if (node->inputs[i] == RLX_NONE) continue;
         want(self, node->inputs[i],
              i < RLX_TARGET_LAYOUTS ? choice.in_layouts[i] : RLX_LAYOUT_PLAIN);
+        if (node->op != RLX_OP_CONV || i != 1) self->is_kernel[node->inputs[i]] = 0;
     }
 }
 
 static void ask_all(packer *self) {
     const rlx_graph *graph = self->graph;
-    for (uint32_t v = 0; v < graph->values.count; v++)
+    for (uint32_t v = 0; v < graph->values.count; v++) {
         self->wanted[v] = (rlx_layout)UNASKED;
+        self->is_kernel[v] = can_turn(&graph->values.items[v]);
+    }
     for (uint32_t n = 0; n < graph->nodes.count; n++)
         ask_node(self, n);
     for (uint32_t b = 0; b < graph->blocks.count; b++) {
@@ -77,14 +90,14 @@ static void ask_all(packer *self) {
 
 static bool is_packable(const packer *self, rlx_value_id value) {
     rlx_layout wanted = self->wanted[value];
-    return self->is_prepared[value] && wanted != (rlx_layout)UNASKED &&
+    return (self->is_prepared[value] || self->is_kernel[value]) && wanted != (rlx_layout)UNASKED &&
            wanted != RLX_LAYOUT_PLAIN &&
            self->graph->values.items[value].type.layout == RLX_LAYOUT_PLAIN;
 }
 
-/* Right behind what computes the value; before all else for a parameter. */
+/* Right behind what computes the value; before all else for a parameter or an input. */
 static uint32_t position_of(const rlx_graph *graph, rlx_value_id value) {
-    const rlx_block *block = &graph->blocks.items[0];
+    const rlx_block *block = &graph->blocks.items[graph->values.items[value].block];
     rlx_node_id producer = graph->values.items[value].producer;
     for (uint32_t i = 0; producer != RLX_NONE && i < block->nodes.count; i++) {
         if (block->nodes.items[i] == producer) return i + 1;
@@ -99,8 +112,9 @@ static rlx_status insert_packs(packer *self, rlx_value_id *packed, uint32_t coun
         rlx_pack_attrs attrs = {.layout = self->wanted[v]};
         rlx_node_id node;
         RLX_TRY(rlx_graph_new_value(self->graph, NULL, RLX_VALUE_TEMPORARY, &packed[v]));
-        RLX_TRY(rlx_graph_insert_node(self->graph, 0, position_of(self->graph, v), RLX_OP_PACK,
-                                      &attrs, &v, 1, &packed[v], 1, &node));
+        RLX_TRY(rlx_graph_insert_node(self->graph, self->graph->values.items[v].block,
+                                      position_of(self->graph, v), RLX_OP_PACK, &attrs, &v, 1,
+                                      &packed[v], 1, &node));
     }
     return RLX_OK;
 }
@@ -118,6 +132,7 @@ rlx_status rlx_pass_pack_weights(rlx_pass_context *context) {
     }
     RLX_TRY(rlx_scratch_array(scratch, values + 1u, 1, (void **)&self.is_prepared));
     RLX_TRY(rlx_scratch_array(scratch, values + 1u, sizeof *self.wanted, (void **)&self.wanted));
+    RLX_TRY(rlx_scratch_array(scratch, values + 1u, 1, (void **)&self.is_kernel));
     RLX_TRY(rlx_scratch_array(scratch, values + 1u, sizeof *packed, (void **)&packed));
     RLX_TRY(rlx_scratch_array(scratch, most, sizeof *self.tensors, (void **)&self.tensors));
     rlx_mark_prepared(graph, graph->blocks.items[0].nodes.items, graph->blocks.items[0].nodes.count,

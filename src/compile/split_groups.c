@@ -92,7 +92,7 @@ static int64_t groups_to_merge(const rlx_rewrite *rewrite, rlx_node_id root) {
     const rlx_shape *shape = &rlx_rewrite_type(rewrite, w)->shape;
     if (attrs->groups < 2 || target == NULL || target->channel_block == 0 ||
         x->dtype != RLX_DTYPE_F32 || x->shape.rank > 4 ||
-        !rlx_rewrite_fact(rewrite, w)->is_prepared) {
+        rlx_rewrite_has_extent(rlx_rewrite_type(rewrite, w))) {
         return 1;
     }
     int64_t in = shape->dims[1], out = shape->dims[0] / attrs->groups;

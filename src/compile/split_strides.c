@@ -35,7 +35,7 @@ static bool read_split(rlx_rewrite *rewrite, rlx_node_id root, split *out) {
     uint32_t count = x->shape.rank - 2;
     *out = (split){.rewrite = rewrite, .root = root};
     if (attrs->activation.op != RLX_OP_NONE || rlx_rewrite_has_extent(x) ||
-        !rlx_dtype_is_float(x->dtype) || !rlx_rewrite_fact(rewrite, w)->is_prepared ||
+        !rlx_dtype_is_float(x->dtype) || rlx_rewrite_has_extent(rlx_rewrite_type(rewrite, w)) ||
         rlx_windows_conv_transpose(attrs, count, x->shape.dims + 2, kernel->dims + 2,
                                    &out->windows) != RLX_OK) {
         return false;

@@ -17,7 +17,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     const rlx_conv_attrs attrs = *(const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root);
     uint32_t input_count = rewrite->graph->nodes.items[root].input_count;
     if (target == NULL || target->channel_block == 0 || !is_half(type.dtype) ||
-        rlx_rewrite_has_extent(&type) || !rlx_rewrite_fact(rewrite, w)->is_prepared) {
+        rlx_rewrite_has_extent(&type) || rlx_rewrite_has_extent(rlx_rewrite_type(rewrite, w))) {
         return RLX_OK;
     }
     for (uint32_t i = 0; i < input_count; i++) {

@@ -100,7 +100,8 @@ static void pack_runs(const rlx_tensor *in, const rlx_tensor *out, int64_t first
         char *target = (char *)out->data + place * (int64_t)bytes;
         if (count > 0)
             copy_run(target, (const char *)in->data + source * (int64_t)bytes, step, count, bytes);
-        memset(target + count * (int64_t)bytes, 0, (size_t)(inner->count - count) * bytes);
+        if (count < inner->count)
+            memset(target + count * (int64_t)bytes, 0, (size_t)(inner->count - count) * bytes);
     }
 }
 

@@ -118,7 +118,7 @@ static void write_case(const conv_case *given, uint32_t index, char *text, uint3
 
 static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
     conv_case c = pick_case(index);
-    if (index % 4 == 3 && c.groups == 1) c.out = kernel_pick(index, 4, 1, c.block / 2 - 1);
+    if (index % 4 == 3 && c.groups == 1) c.out = kernel_pick(index, 4, 0, c.block / 2 - 1);
     write_case(&c, index, text, bytes);
 }
 

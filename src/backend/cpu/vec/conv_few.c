@@ -187,7 +187,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
 
 static int64_t items(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    return view.batch * view.h.out;
+    return view.out_channels == 0 ? 0 : view.batch * view.h.out; /* no block to write to */
 }
 
 /* In steps of a vector. */
