@@ -213,8 +213,8 @@ static rlx_status fold(const folding *self, rlx_value_id *inputs, uint32_t count
     const rlx_transpose_attrs back = {.perm = {.count = RANK, .items = {0, 2, 1, 3, 4}}};
     rlx_dtype dtype = rlx_rewrite_type(self->rewrite, inputs[0])->dtype;
     /* Sums of 16 bits would be rounded from tap to tap. */
-    bool is_depthwise = self->inputs == 1 && self->groups > 1 &&
-                        (dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F64);
+    bool is_depthwise =
+        self->inputs == 1 && self->groups > 1 && (dtype == RLX_DTYPE_F32 || dtype == RLX_DTYPE_F64);
     rlx_value_id y;
     RLX_TRY(swap(self, &inputs[0]));
     RLX_TRY(pad_depth(self, &inputs[0]));
