@@ -98,6 +98,7 @@ static int64_t groups_to_merge(const rlx_rewrite *rewrite, rlx_node_id root) {
     int64_t in = shape->dims[1], out = shape->dims[0] / attrs->groups;
     int64_t block = (int64_t)target->channel_block;
     if ((in == 1 && out == 1) || in == 0 || out == 0) return 1;
+    if (rlx_conv_is_narrow(block, in, out, attrs->groups)) return 1;
     if (2 * attrs->groups * out < block) return 1; /* so few are for planes */
     for (int64_t n = 1; n <= MOST_MERGED && n <= attrs->groups; n++) {
         bool is_whole = in * n % block == 0 && out * n % (2 * block) == 0;

@@ -25,6 +25,12 @@ static void add_level(conv_depth *depth, int *level, int64_t *reach, int64_t cou
     ++*level;
 }
 
+static void set_spread(conv_depth *depth, int64_t inputs) {
+    depth->spread = inputs;
+    for (int64_t i = 0; i < VF && inputs > 0; i++)
+        depth->first_of[i] = (int32_t)(i & -inputs); /* a power of two */
+}
+
 static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
     const conv_view *view = &work->view;
     bool is_run = view->w.dilation == 1 && at->x_column == BLOCK;
@@ -33,12 +39,17 @@ static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
         depth.offsets = at->offsets, depth.singles = work->taps * work->width;
         return depth;
     }
+    /* Weights of narrow groups are in the order taps, then channels. */
+    bool is_blocks_first = work->narrow > BLOCK;
+    if (is_blocks_first) is_run = false;
+    if (work->narrow < BLOCK) set_spread(&depth, work->narrow);
     depth.run = is_run ? view->w.kernel * BLOCK : BLOCK;
     int level = 0;
     int64_t reach = depth.run;
+    if (is_blocks_first) add_level(&depth, &level, &reach, at->blocks, at->x_block);
     if (!is_run) add_level(&depth, &level, &reach, view->w.kernel, view->w.dilation * at->x_column);
     add_level(&depth, &level, &reach, view->h.kernel, view->h.dilation * at->x_row);
-    add_level(&depth, &level, &reach, at->blocks, at->x_block);
+    if (!is_blocks_first) add_level(&depth, &level, &reach, at->blocks, at->x_block);
     depth.fetches_inputs = work->taps == 1;
     return depth;
 }
@@ -58,33 +69,41 @@ static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
 /* clang-format on */
 #define DEFINE(count)                                                          \
     static void tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PANEL_VECTORS, false);               \
+        conv_tile_run(depth, tile, count, PANEL_VECTORS, false, false);        \
     }
 #define DEFINE_NARROW(count)                                                          \
     static void narrow_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PANEL_VECTORS / 2, false);                  \
+        conv_tile_run(depth, tile, count, PANEL_VECTORS / 2, false, false);           \
+    }
+#define DEFINE_SPREAD(count)                                                          \
+    static void spread_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
+        conv_tile_run(depth, tile, count, 1, false, true);                            \
     }
 #define DEFINE_PAIR(count)                                                          \
     static void pair_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PAIR_VECTORS, true);                      \
+        conv_tile_run(depth, tile, count, PAIR_VECTORS, true, false);               \
     }
 EACH_COUNT(DEFINE)
 EACH_WIDE_COUNT(DEFINE)
-EACH_COUNT(DEFINE_NARROW)
+DEFINE_NARROW(6)
+DEFINE_NARROW(12)
+DEFINE_SPREAD(6)
+DEFINE_SPREAD(12)
 EACH_PAIR_COUNT(DEFINE_PAIR)
 #undef DEFINE
 #undef DEFINE_NARROW
+#undef DEFINE_SPREAD
 #undef DEFINE_PAIR
-#define NAME(count)        tile_##count,
-#define NARROW_NAME(count) narrow_tile_##count,
-#define PAIR_NAME(count)   pair_tile_##count,
-/* By the number of positions: a panel, its first block alone, or two panels of a 1 x 1 kernel. */
+#define NAME(count)      tile_##count,
+#define PAIR_NAME(count) pair_tile_##count,
+/* By the number of positions: a panel, or two of a 1 x 1 kernel. */
 const conv_tile_fn VEC_SYMBOL(conv_tiles)[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
-static const conv_tile_fn narrow_tiles[] = {EACH_COUNT(NARROW_NAME)};
 static const conv_tile_fn pair_tiles[] = {EACH_PAIR_COUNT(PAIR_NAME) NULL};
-enum { NARROW_PIXELS = sizeof narrow_tiles / sizeof *narrow_tiles };
+/* The first block of a panel alone, of 6 or 12 positions: fewer take as long as 6. */
+enum { NARROW_PIXELS = 12 };
+static const conv_tile_fn narrow_tiles[] = {narrow_tile_6, narrow_tile_12};
+static const conv_tile_fn spread_tiles[] = {spread_tile_6, spread_tile_12};
 #undef NAME
-#undef NARROW_NAME
 #undef PAIR_NAME
 
 /* Of `count` panels. */
@@ -103,6 +122,10 @@ static const float *panel_bias(const conv_work *work, const conv_part_at *at, in
 
 static const float *weights_of(const conv_work *work, const conv_part_at *at, int64_t panel,
                                int64_t block) {
+    if (work->narrow != 0) {
+        int64_t group = at->place.group;
+        return work->weights + group / 2 * work->taps * work->narrow * PANEL + group % 2 * BLOCK;
+    }
     int64_t before = at->place.group * work->cut.panels + panel;
     return work->weights + (before * work->depth_blocks + block) * work->taps * work->width * PANEL;
 }
@@ -147,12 +170,37 @@ static conv_tile tile_of(const conv_work *work, const conv_part_at *at, int64_t 
     return tile;
 }
 
-/* Which tiles a panel has, or two; `most` positions at once. */
-static const conv_tile_fn *tiles_of(const conv_work *work, int64_t panel, int64_t panels,
-                                    int64_t *most) {
-    bool is_narrow = work->view.out_channels - panel * PANEL <= BLOCK;
-    *most = panels == 2 ? PAIR_PIXELS : is_narrow ? NARROW_PIXELS : PIXELS;
-    return panels == 2 ? pair_tiles : is_narrow ? narrow_tiles : VEC_SYMBOL(conv_tiles);
+/* The last tile of a place with one block of channels: what is left of it is its last position,
+ * once more. */
+static void fill_tile(conv_tile *tile, int64_t count, int64_t ends[3][NARROW_PIXELS]) {
+    const int64_t **at[] = {&tile->x_at, &tile->y_at, &tile->start_at};
+    for (int i = 0; i < 3; i++) {
+        for (int64_t p = 0; p < NARROW_PIXELS; p++)
+            ends[i][p] = (*at[i])[conv_least(p, count - 1)];
+        *at[i] = ends[i];
+    }
+}
+
+/* All positions of a place for one block of channels; of spread inputs for a vector of them after
+ * the other. */
+static void run_narrow(const conv_depth *depth, conv_tile tile, int64_t positions) {
+    int64_t ends[3][NARROW_PIXELS];
+    const conv_tile_fn *fns = depth->spread != 0 ? spread_tiles : narrow_tiles;
+    const int64_t lanes = depth->spread != 0 ? VF : BLOCK;
+    for (int64_t left = positions; left > 0;) {
+        const int64_t is_long = left > NARROW_PIXELS / 2;
+        const int64_t now = is_long ? NARROW_PIXELS : NARROW_PIXELS / 2;
+        if (left < now) fill_tile(&tile, left, ends);
+        conv_tile part = tile;
+        for (int64_t lane = 0; lane < BLOCK; lane += lanes) {
+            fns[is_long](depth, &part);
+            part.x += lanes, part.y += lanes, part.w += lanes;
+            if (part.start != NULL) part.start += lanes;
+            if (part.bias != NULL) part.bias += lanes;
+        }
+        tile.x_at += now, tile.y_at += now, tile.start_at += now, left -= now;
+        tile.next += tile.next_piece * depth->inner * depth->middle * depth->outer;
+    }
 }
 
 /* Activations that are not bounds, while the results are near. */
@@ -188,14 +236,17 @@ static void settle_rest(const conv_work *work, const conv_part_at *at, int64_t p
 static void run_panels(const conv_work *work, const conv_part_at *at, const conv_depth *depth,
                        int64_t panel, int64_t panels) {
     float bias[2 * PANEL];
-    int64_t most, positions = at->place.rows * at->place.columns;
-    const conv_tile_fn *fns = tiles_of(work, panel, panels, &most);
+    const bool is_narrow = work->view.out_channels - panel * PANEL <= BLOCK;
+    const conv_tile_fn *fns = panels == 2 ? pair_tiles : VEC_SYMBOL(conv_tiles);
+    int64_t most = panels == 2 ? PAIR_PIXELS : is_narrow ? NARROW_PIXELS : PIXELS;
+    int64_t positions = at->place.rows * at->place.columns;
     conv_tile tile = tile_of(work, at, panel, panels, bias);
     int64_t count = conv_divide_up(positions, most), size = positions / count,
             larger = positions % count, runs = depth->inner * depth->middle * depth->outer,
             floats = panels * work->part_blocks * work->taps * work->width * PANEL;
     if (at->next != NULL) tile.next_piece = conv_divide_up(floats, count * runs);
-    for (int64_t i = 0; i < count; i++) {
+    if (is_narrow) run_narrow(depth, tile, positions);
+    for (int64_t i = 0; i < count && !is_narrow; i++) {
         int64_t now = size + (i < larger);
         if (panels == 2 && i == count / 2 && at->next != NULL) tile.next = at->next + tile.pair;
         fns[now - 1](depth, &tile);
@@ -211,7 +262,7 @@ static void run_panels(const conv_work *work, const conv_part_at *at, const conv
 
 /* What this place reads in its part of the depth before `panel`, or after all panels. */
 static const float *next_weights(const conv_work *work, const conv_part_at *at, int64_t panel) {
-    if (!at->fetches) return NULL;
+    if (!at->fetches || work->narrow != 0) return NULL;
     if (panel < at->place.panel_end) return weights_of(work, at, panel, at->block);
     if (at->block + at->blocks < work->depth_blocks) {
         return weights_of(work, at, at->place.panel, at->block + at->blocks);
@@ -316,7 +367,11 @@ static bool is_f32(const rlx_tensor *tensor) {
     return tensor->data == NULL || tensor->dtype == RLX_DTYPE_F32;
 }
 
-/* Blocked y and residual; x blocked too, or plain; groups of whole blocks and panels. */
+static bool is_narrow_groups(const rlx_tensor *w, int64_t groups) {
+    return groups > 1 && rlx_conv_is_narrow(BLOCK, w->dims[1], w->dims[0] / groups, groups);
+}
+
+/* Blocked y and residual; x blocked too, or plain; groups of whole blocks and panels, or narrow. */
 static bool takes(const rlx_target_query *query) {
     const rlx_tensor *x = &query->in[0], *w = &query->in[1];
     const rlx_conv_attrs *attrs = query->attrs;
@@ -331,19 +386,22 @@ static bool takes(const rlx_target_query *query) {
     for (uint32_t i = 0; i < w->rank; i++) {
         if (w->dims[i] == 0 || query->out[0].dims[i] == 0) return false;
     }
-    return groups == 1 || (w->dims[1] % BLOCK == 0 && w->dims[0] / groups % PANEL == 0);
+    return groups == 1 || (w->dims[1] % BLOCK == 0 && w->dims[0] / groups % PANEL == 0) ||
+           is_narrow_groups(w, groups);
 }
 
 /* The weights of a first layer have few channels: taps, then channels, without padding. */
-static rlx_layout wanted_layout(const rlx_tensor *w) {
-    if (w->dims[1] < BLOCK) return BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
+static rlx_layout wanted_layout(const rlx_tensor *w, int64_t groups) {
+    if (w->dims[1] < BLOCK || is_narrow_groups(w, groups))
+        return BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
     return BLOCK == 8 ? RLX_LAYOUT_PANELS8X16 : RLX_LAYOUT_PANELS16X32;
 }
 
 static bool takes_packed(const rlx_target_query *query) {
     const rlx_tensor *x = &query->in[0], *w = &query->in[1];
-    if (!takes(query) || w->layout != wanted_layout(w)) return false;
-    return x->rank == w->rank || w->dims[1] >= BLOCK;
+    int64_t groups = ((const rlx_conv_attrs *)query->attrs)->groups;
+    if (!takes(query) || w->layout != wanted_layout(w, groups)) return false;
+    return x->rank == w->rank || w->dims[1] >= BLOCK || groups > 1;
 }
 
 const rlx_cpu_override VEC_SYMBOL(conv)[] = {

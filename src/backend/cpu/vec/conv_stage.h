@@ -6,6 +6,7 @@
 #define RLX_BACKEND_CPU_VEC_CONV_STAGE_H
 
 #include "backend/cpu/vec/conv_view.h"
+#include "backend/cpu/vec/transpose.h"
 
 enum {
     PART_BYTES = 20 * 1024, /* of the weights of a panel or pair in one part of the depth */
@@ -26,13 +27,31 @@ typedef struct conv_work {
     int64_t taps, depth_blocks; /* of the whole depth: channel blocks (1 of a first layer) */
     int64_t part_blocks;        /* of a part */
     int64_t width;              /* channels of a block of the depth: BLOCK, or all there are */
+    int64_t narrow;             /* channels of a group that fills no panel; 0: it is none */
 } conv_work;
+
+/* Groups that fill no panels: every block of outputs counts as a group. Several of them may share
+ * their inputs, or a block of inputs has those of several groups. */
+static void set_narrow(conv_work *work) {
+    conv_view *view = &work->view;
+    work->narrow = view->in_channels;
+    view->groups = view->groups * view->out_channels / BLOCK;
+    view->out_channels = BLOCK;
+    if (view->in_channels < BLOCK) view->in_channels = BLOCK;
+}
+
+/* Of the inputs of a group. */
+static int64_t first_block(const conv_work *work, int64_t group) {
+    if (work->narrow > BLOCK) group = group * BLOCK / work->narrow;
+    return group * work->view.in_channels / BLOCK;
+}
 
 static void cut_depth(conv_work *work) {
     int64_t width = work->is_first ? work->view.in_channels : BLOCK;
     int64_t block_bytes = work->taps * width * PANEL * (int64_t)sizeof(float);
     int64_t most = PART_BYTES / (block_bytes * work->unit);
     if (most < 1) most = 1;
+    if (work->narrow != 0) most = work->view.in_channels;
     work->width = width;
     work->depth_blocks = work->is_first ? 1 : conv_divide_up(work->view.in_channels, BLOCK);
     int64_t parts = conv_divide_up(work->depth_blocks, most);
@@ -42,7 +61,8 @@ static void cut_depth(conv_work *work) {
 /* Of an item, about. Small images are done whole, so that weights are read once. */
 static int64_t positions_of(const conv_work *work) {
     int64_t all = work->view.h.out * work->view.w.out;
-    if (work->is_staged && work->part_blocks == work->depth_blocks) return POSITIONS_FIRST;
+    if ((work->is_staged || work->narrow != 0) && work->part_blocks == work->depth_blocks)
+        return POSITIONS_FIRST;
     return all <= 2 * POSITIONS ? all : POSITIONS;
 }
 
@@ -50,6 +70,7 @@ static conv_work work_of(const rlx_kernel_args *args) {
     conv_work work = {.view = conv_view_of(args), .weights = args->in[1].data};
     conv_view *view = &work.view;
     work.is_first = args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32);
+    if (work.is_first && view->groups > 1) set_narrow(&work), work.is_first = false;
     work.is_staged = !view->is_blocked || conv_is_padded(&view->h) || conv_is_padded(&view->w);
     if (view->is_blocked) conv_join_rows(view);
     work.taps = view->h.kernel * view->w.kernel;
@@ -80,6 +101,23 @@ static int64_t stage_width(const conv_work *work) {
     return work->is_first ? 1 : BLOCK;
 }
 
+/* Pixels of BLOCK planes become blocks, eight channels of eight pixels at a time; the last ones
+ * overlap those before them. At least eight pixels. */
+static void stage_planes(const float *from, int64_t plane, int64_t count, float *to) {
+    enum { SIDE = 8 };
+    for (int64_t i = 0; i < count; i += SIDE) {
+        const int64_t first = conv_least(i, count - SIDE);
+        for (int64_t c = 0; c < BLOCK; c += SIDE) {
+            vt4 r[SIDE];
+            VEC_UNROLLED for (int k = 0; k < SIDE; k++)
+                memcpy(&r[k], from + (c + k) * plane + first, sizeof r[k]);
+            vec_turn4(r);
+            VEC_UNROLLED for (int k = 0; k < SIDE; k++)
+                memcpy(to + (first + k) * BLOCK + c, &r[k], sizeof r[k]);
+        }
+    }
+}
+
 /* Copies `count` columns from `column` on of one row of inputs; zeros outside. */
 static void stage_row(const conv_work *work, const float *from, int64_t column, int64_t channels,
                       float *to) {
@@ -98,6 +136,10 @@ static void stage_row(const conv_work *work, const float *from, int64_t column, 
     if (work->view.is_blocked) {
         for (int64_t i = first; i < end; i++, from += x->column, to += BLOCK)
             memcpy(to, from, BLOCK * sizeof *to);
+        return;
+    }
+    if (x->column == 1 && channels >= BLOCK && end - first >= 8) {
+        stage_planes(from, x->block, end - first, to);
         return;
     }
     for (int64_t c = 0; c < width; c++) {
@@ -122,13 +164,13 @@ static void stage(const conv_work *work, conv_part_at *at, float *to) {
     int64_t rows = conv_reach(&view->h, place->rows);
     int64_t top = place->row * view->h.stride - view->h.begin;
     int64_t left = place->column * view->w.stride - view->w.begin;
+    int64_t first = first_block(work, place->group);
     at->x = to;
     for (int64_t b = 0; b < (work->is_first ? work->width : at->blocks); b++) {
         int64_t channel = work->is_first ? b : (at->block + b) * BLOCK;
         const float *from = view->x.data + place->n * view->x.n;
-        from += view->is_blocked
-                    ? (place->group * view->in_channels / BLOCK + at->block + b) * view->x.block
-                    : (place->group * view->in_channels + channel) * view->x.block;
+        from += view->is_blocked ? (first + at->block + b) * view->x.block
+                                 : (first * BLOCK + channel) * view->x.block;
         for (int64_t r = 0; r < rows; r++) {
             float *row = to + b * at->x_block + r * at->x_row;
             if (top + r < 0 || top + r >= view->h.in) {
@@ -146,7 +188,7 @@ static void aim(const conv_work *work, conv_part_at *at) {
     const conv_view *view = &work->view;
     const conv_place *place = &at->place;
     at->x = view->x.data + place->n * view->x.n +
-            (place->group * view->in_channels / BLOCK + at->block) * view->x.block +
+            (first_block(work, place->group) + at->block) * view->x.block +
             place->row * view->h.stride * view->x.row +
             place->column * view->w.stride * view->x.column;
 }
