@@ -2,11 +2,11 @@
 /* Split groups: a conv of one tap with several groups and a batch of 1 is a product per group,
  * [M / g][C / g] times [C / g][pixels]. Groups that fill blocks of channels stay a conv, whose
  * kernels have them in blocks; so do depthwise convs, and those of f32 where the target has kernels
- * for planes. Other narrow groups are merged until they
- * fill blocks: each output multiplies the inputs of its neighbours' groups with zeros, and that is
- * still far less work than a conv without blocks. How many were merged is written down: zero times
- * infinity is none, so kernels see to it that no group sees another. Bias, residual and activation
- * go along. */
+ * for planes, and groups that kernels take as they are (rlx_conv_is_narrow). Other narrow groups
+ * are merged until they fill blocks: each output multiplies the inputs of its neighbours' groups
+ * with zeros, and that is still far less work than a conv without blocks. How many were merged is
+ * written down: zero times infinity is none, so kernels see to it that no group sees another. Bias,
+ * residual and activation go along. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
