@@ -70,10 +70,14 @@ static bool is_narrow(const rlx_blocker *self, const conv_facts *facts) {
            rlx_conv_is_narrow(self->block, facts->in, facts->out, facts->groups);
 }
 
-/* Groups within a block read each input once, from planes as well as from blocks: an input that is
- * in planes stays there. */
-static bool is_narrow_of_planes(const rlx_blocker *self, const conv_facts *facts) {
-    return is_narrow(self, facts) && facts->in <= self->block &&
+/* Groups of little depth read each input once, from planes as well as from blocks: an input that is
+ * in planes stays there. Those of several blocks that fill no panels would turn it once per block.
+ */
+static bool is_of_planes(const rlx_blocker *self, const conv_facts *facts) {
+    enum { LITTLE = 36 }; /* blocks and taps: one part of the depth */
+    bool is_once = !is_narrow(self, facts) || facts->in <= self->block;
+    return facts->groups > 1 && !facts->is_depthwise && !facts->is_quantised && is_once &&
+           facts->in * facts->taps <= LITTLE * self->block &&
            rlx_blocker_twin(self, facts->x) == RLX_NONE;
 }
 
@@ -122,7 +126,7 @@ static bool is_worth(const rlx_blocker *self, const conv_facts *facts) {
     for (uint32_t i = 1; i < w->rank; i++)
         flops *= (double)w->dims[i];
     if (!self->feeds_conv[facts->y]) moved += bytes_of(self, facts->y);
-    if (!facts->is_first && !is_narrow_of_planes(self, facts)) moved += bytes_of(self, facts->x);
+    if (!facts->is_first && !is_of_planes(self, facts)) moved += bytes_of(self, facts->x);
     if (facts->residual != RLX_NONE && rlx_blocker_twin(self, facts->residual) == RLX_NONE) {
         moved += bytes_of(self, facts->residual);
     }
@@ -145,7 +149,7 @@ static rlx_status visit_conv(rlx_blocker *self, rlx_node_id id) {
     memcpy(inputs, node->inputs, count * sizeof *inputs);
     attrs.conv.channel_block = self->block;
     uint32_t residual = residual_at(node->op);
-    if (!facts.is_first && !is_narrow_of_planes(self, &facts))
+    if (!facts.is_first && !is_of_planes(self, &facts))
         RLX_TRY(rlx_blocker_convert(self, facts.x, &inputs[0]));
     if (facts.residual != RLX_NONE)
         RLX_TRY(rlx_blocker_convert(self, facts.residual, &inputs[residual]));

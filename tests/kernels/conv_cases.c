@@ -106,7 +106,7 @@ static void write_case(const conv_case *given, uint32_t index, char *text, uint3
     int blocks = (int)((c.in * c.groups + b - 1) / b);
     int out_blocks = (int)((c.out * c.groups + b - 1) / b);
     (void)write_attrs(&c, index, attrs, sizeof attrs);
-    if (is_first || (index % 3 == 0 && (c.groups == 1 || is_taps(&c)))) {
+    if (is_first || (index % 3 == 0 && (c.groups == 1 || c.in > 1))) {
         (void)snprintf(x, sizeof x, "f32[%d, %d, %d, %d]", (int)c.batch, (int)(c.in * c.groups),
                        (int)c.height, (int)c.width);
     } else {
