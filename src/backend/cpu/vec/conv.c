@@ -87,7 +87,6 @@ EACH_COUNT(DEFINE)
 EACH_WIDE_COUNT(DEFINE)
 DEFINE_NARROW(6)
 DEFINE_NARROW(12)
-DEFINE_SPREAD(6)
 DEFINE_SPREAD(12)
 EACH_PAIR_COUNT(DEFINE_PAIR)
 #undef DEFINE
@@ -99,10 +98,10 @@ EACH_PAIR_COUNT(DEFINE_PAIR)
 /* By the number of positions: a panel, or two of a 1 x 1 kernel. */
 const conv_tile_fn VEC_SYMBOL(conv_tiles)[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
 static const conv_tile_fn pair_tiles[] = {EACH_PAIR_COUNT(PAIR_NAME) NULL};
-/* The first block of a panel alone, of 6 or 12 positions: fewer take as long as 6. */
+/* The first block of a panel alone, of 6 or 12 positions: fewer take as long as 6. Spread inputs
+ * have 12 alone, which is less code. */
 enum { NARROW_PIXELS = 12 };
 static const conv_tile_fn narrow_tiles[] = {narrow_tile_6, narrow_tile_12};
-static const conv_tile_fn spread_tiles[] = {spread_tile_6, spread_tile_12};
 #undef NAME
 #undef PAIR_NAME
 
@@ -185,15 +184,16 @@ static void fill_tile(conv_tile *tile, int64_t count, int64_t ends[3][NARROW_PIX
  * the other. */
 static void run_narrow(const conv_depth *depth, conv_tile tile, int64_t positions) {
     int64_t ends[3][NARROW_PIXELS];
-    const conv_tile_fn *fns = depth->spread != 0 ? spread_tiles : narrow_tiles;
-    const int64_t lanes = depth->spread != 0 ? VF : BLOCK;
+    const bool is_spread = depth->spread != 0;
+    const int64_t lanes = is_spread ? VF : BLOCK;
     for (int64_t left = positions; left > 0;) {
-        const int64_t is_long = left > NARROW_PIXELS / 2;
+        const bool is_long = is_spread || left > NARROW_PIXELS / 2;
+        const conv_tile_fn fn = is_spread ? spread_tile_12 : narrow_tiles[is_long];
         const int64_t now = is_long ? NARROW_PIXELS : NARROW_PIXELS / 2;
         if (left < now) fill_tile(&tile, left, ends);
         conv_tile part = tile;
         for (int64_t lane = 0; lane < BLOCK; lane += lanes) {
-            fns[is_long](depth, &part);
+            fn(depth, &part);
             part.x += lanes, part.y += lanes, part.w += lanes;
             if (part.start != NULL) part.start += lanes;
             if (part.bias != NULL) part.bias += lanes;

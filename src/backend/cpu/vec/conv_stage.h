@@ -103,7 +103,8 @@ static int64_t stage_width(const conv_work *work) {
 
 /* Pixels of BLOCK planes become blocks, eight channels of eight pixels at a time; the last ones
  * overlap those before them. At least eight pixels. */
-static void stage_planes(const float *from, int64_t plane, int64_t count, float *to) {
+static __attribute__((noinline)) void stage_planes(const float *from, int64_t plane, int64_t count,
+                                                   float *to) {
     enum { SIDE = 8 };
     for (int64_t i = 0; i < count; i += SIDE) {
         const int64_t first = conv_least(i, count - SIDE);
