@@ -65,11 +65,28 @@ static bool has_known_conv(const rlx_blocker *self, const rlx_node *node, conv_f
     return true;
 }
 
-/* Groups of whole blocks and panels, or of one channel; far fewer outputs than a block has only
- * where the inputs are in blocks already, or are many: on planes each of them is copied once per
- * tap, and few outputs have little use of it. */
+static bool is_narrow(const rlx_blocker *self, const conv_facts *facts) {
+    return !facts->is_quantised &&
+           rlx_conv_is_narrow(self->block, facts->in, facts->out, facts->groups);
+}
+
+/* Groups of little depth read each input once, from planes as well as from blocks: an input that is
+ * in planes stays there. Those of several blocks that fill no panels would turn it once per block.
+ */
+static bool is_of_planes(const rlx_blocker *self, const conv_facts *facts) {
+    enum { LITTLE = 36 }; /* blocks and taps: one part of the depth */
+    bool is_once = !is_narrow(self, facts) || facts->in <= self->block;
+    return facts->groups > 1 && !facts->is_depthwise && !facts->is_quantised && is_once &&
+           facts->in * facts->taps <= LITTLE * self->block &&
+           rlx_blocker_twin(self, facts->x) == RLX_NONE;
+}
+
+/* Groups of whole blocks and panels, narrow ones, or of one channel; far fewer outputs than a block
+ * has only where the inputs are in blocks already, or are many: on planes each of them is copied
+ * once per tap, and few outputs have little use of it. */
 static bool is_conv_for_blocks(const rlx_blocker *self, const conv_facts *facts) {
     if (facts->is_depthwise) return facts->groups >= self->block;
+    if (is_narrow(self, facts)) return true;
     if (2 * facts->out < self->block)
         return facts->groups == 1 && !facts->is_quantised &&
                (rlx_blocker_twin(self, facts->x) != RLX_NONE ||
@@ -109,7 +126,7 @@ static bool is_worth(const rlx_blocker *self, const conv_facts *facts) {
     for (uint32_t i = 1; i < w->rank; i++)
         flops *= (double)w->dims[i];
     if (!self->feeds_conv[facts->y]) moved += bytes_of(self, facts->y);
-    if (!facts->is_first) moved += bytes_of(self, facts->x);
+    if (!facts->is_first && !is_of_planes(self, facts)) moved += bytes_of(self, facts->x);
     if (facts->residual != RLX_NONE && rlx_blocker_twin(self, facts->residual) == RLX_NONE) {
         moved += bytes_of(self, facts->residual);
     }
@@ -132,7 +149,8 @@ static rlx_status visit_conv(rlx_blocker *self, rlx_node_id id) {
     memcpy(inputs, node->inputs, count * sizeof *inputs);
     attrs.conv.channel_block = self->block;
     uint32_t residual = residual_at(node->op);
-    if (!facts.is_first) RLX_TRY(rlx_blocker_convert(self, facts.x, &inputs[0]));
+    if (!facts.is_first && !is_of_planes(self, &facts))
+        RLX_TRY(rlx_blocker_convert(self, facts.x, &inputs[0]));
     if (facts.residual != RLX_NONE)
         RLX_TRY(rlx_blocker_convert(self, facts.residual, &inputs[residual]));
     return rlx_blocker_put_like(self, id, &attrs, inputs, count);

@@ -2,11 +2,11 @@
 /* Split groups: a conv of one tap with several groups and a batch of 1 is a product per group,
  * [M / g][C / g] times [C / g][pixels]. Groups that fill blocks of channels stay a conv, whose
  * kernels have them in blocks; so do depthwise convs, and those of f32 where the target has kernels
- * for planes. Other narrow groups are merged until they
- * fill blocks: each output multiplies the inputs of its neighbours' groups with zeros, and that is
- * still far less work than a conv without blocks. How many were merged is written down: zero times
- * infinity is none, so kernels see to it that no group sees another. Bias, residual and activation
- * go along. */
+ * for planes, and groups that kernels take as they are (rlx_conv_is_narrow). Other narrow groups
+ * are merged until they fill blocks: each output multiplies the inputs of its neighbours' groups
+ * with zeros, and that is still far less work than a conv without blocks. How many were merged is
+ * written down: zero times infinity is none, so kernels see to it that no group sees another. Bias,
+ * residual and activation go along. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
@@ -98,6 +98,7 @@ static int64_t groups_to_merge(const rlx_rewrite *rewrite, rlx_node_id root) {
     int64_t in = shape->dims[1], out = shape->dims[0] / attrs->groups;
     int64_t block = (int64_t)target->channel_block;
     if ((in == 1 && out == 1) || in == 0 || out == 0) return 1;
+    if (rlx_conv_is_narrow(block, in, out, attrs->groups)) return 1;
     if (2 * attrs->groups * out < block) return 1; /* so few are for planes */
     for (int64_t n = 1; n <= MOST_MERGED && n <= attrs->groups; n++) {
         bool is_whole = in * n % block == 0 && out * n % (2 * block) == 0;

@@ -4,12 +4,16 @@
  * filtering; backend/cpu/vec/conv_wino.c). Their weights become larger, 16 / 9 or 4 times; they are
  * turned by a product that is written here and done once, when they are prepared. Kernels with taps
  * that are not finite, which points would lose, keep their taps. Every conv is decided from its own
- * shape: by what it saves, and what it takes of memory. */
+ * shape: by what it saves, and what it takes of memory.
+ *
+ * Taps that are d apart see every d-th row and column: such a conv is d x d convs on images a d-th
+ * as large, which become images of the batch and are woven again behind it. */
 #include "ir/winograd.h"
 #include "compile/rewrite.h"
 #include "ir/window.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { TAPS = 3, KERNEL = TAPS * TAPS };
 
@@ -17,10 +21,19 @@ enum { TAPS = 3, KERNEL = TAPS * TAPS };
 typedef struct conv_shape {
     int64_t block, batch, height, width; /* of the output */
     int64_t in, out, out_lanes;          /* channels; those that are computed */
+    int64_t apart;                       /* taps; the sizes above are those of the phases */
 } conv_shape;
 
 static int64_t divide_up(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
+}
+
+/* To take an image apart and to weave it, in steps of one vector (measured). */
+static double cost_of_phases(const conv_shape *shape) {
+    const double steps = 16;
+    double blocks = (double)(divide_up(shape->in, shape->block) + shape->out_lanes / shape->block);
+    if (shape->apart == 1) return 0;
+    return steps * blocks * (double)shape->batch * (double)shape->height * (double)shape->width;
 }
 
 /* What a conv costs in steps of one vector: multiply-adds, the way to points and back per tile and
@@ -44,7 +57,8 @@ static double cost_of(const conv_shape *shape, int64_t edge) {
                    (double)divide_up(shape->width, edge);
     double turned = (double)divide_up(shape->in, shape->block) * in_steps +
                     (double)(shape->out_lanes / shape->block) * out_steps;
-    return tiles * (points * steps + turned) + points * weights / bytes_per_step;
+    return tiles * (points * steps + turned) + points * weights / bytes_per_step +
+           cost_of_phases(shape);
 }
 
 /* Outputs of a tile per axis; 0: taps are better. */
@@ -59,6 +73,23 @@ static int64_t best_edge(const conv_shape *shape) {
     return best;
 }
 
+/* How far apart taps are; 0 where phases would not be equal, or their padding not whole. */
+static int64_t taps_apart(const rlx_conv_attrs *attrs, const rlx_shape *x) {
+    const int64_t kernel[] = {TAPS, TAPS};
+    rlx_windows windows = {0};
+    if (rlx_ints_are_one(&attrs->dilations)) return 1;
+    if (attrs->pads.count != 4 ||
+        rlx_windows_conv(attrs, 2, x->dims + 2, kernel, &windows) != RLX_OK)
+        return 0;
+    const int64_t d = windows.axes[0].dilation;
+    for (uint32_t i = 0; i < 2; i++) {
+        const rlx_window *axis = &windows.axes[i];
+        if (axis->dilation != d || axis->in % d != 0 || axis->begin % d != 0 || axis->end % d != 0)
+            return 0;
+    }
+    return d;
+}
+
 /* A conv in blocks with a 3 x 3 kernel that this pass can turn. */
 static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape *out_shape) {
     /* Nothing in the body of a loop is prepared. */
@@ -71,7 +102,7 @@ static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape 
     const rlx_type *weights = rlx_rewrite_type(rewrite, w);
     const rlx_shape *y = &rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
     if (attrs->channel_block < 1 || attrs->winograd != 0 || attrs->groups > 1 ||
-        !rlx_ints_are_one(&attrs->strides) || !rlx_ints_are_one(&attrs->dilations)) {
+        !rlx_ints_are_one(&attrs->strides)) {
         return false;
     }
     if (x->shape.rank != 5 || weights->shape.rank != 4 || x->dtype != RLX_DTYPE_F32 ||
@@ -82,10 +113,13 @@ static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape 
     /* Whoever else reads the weights wants their taps: they would be held twice. */
     const rlx_value_fact *fact = rlx_rewrite_fact(rewrite, w);
     if (!fact->is_prepared || fact->uses != 1) return false;
+    const int64_t apart = taps_apart(attrs, &x->shape);
+    if (apart == 0) return false;
     *out_shape = (conv_shape){.block = attrs->channel_block,
-                              .batch = y->dims[0],
-                              .height = y->dims[2],
-                              .width = y->dims[3],
+                              .batch = y->dims[0] * apart * apart,
+                              .height = y->dims[2] / apart,
+                              .width = y->dims[3] / apart,
+                              .apart = apart,
                               .in = weights->shape.dims[1],
                               .out = weights->shape.dims[0]};
     out_shape->out_lanes = divide_up(out_shape->out, 2 * out_shape->block) * 2 * out_shape->block;
@@ -135,6 +169,38 @@ static rlx_status keep_taps(rlx_rewrite *rewrite, rlx_node_id root, int64_t edge
     return rlx_rewrite_insert(rewrite, root, RLX_OP_WHERE, NULL, either, 3, points);
 }
 
+/* An image in blocks as d x d images of the batch, [N x d x d][C][H / d][W / d][block]. */
+static rlx_status take_apart(rlx_rewrite *rewrite, rlx_node_id root, int64_t d,
+                             rlx_value_id *value) {
+    if (*value == RLX_NONE) return RLX_OK;
+    const int64_t *dims = rlx_rewrite_type(rewrite, *value)->shape.dims;
+    const int64_t n = dims[0], c = dims[1], h = dims[2] / d, w = dims[3] / d, block = dims[4];
+    const int64_t apart[] = {n, c, h, d, w, d, block}, images[] = {n * d * d, c, h, w, block};
+    const rlx_transpose_attrs order = {.perm = {7, {0, 3, 5, 1, 2, 4, 6}}};
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, *value, apart, 7, value));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_TRANSPOSE, &order, value, 1, value));
+    return rlx_rewrite_reshaped(rewrite, root, *value, images, 5, value);
+}
+
+/* The conv on phases; `root` becomes the image that they are woven to. */
+static rlx_status weave(rlx_rewrite *rewrite, rlx_node_id root, int64_t d, rlx_conv_attrs *attrs,
+                        rlx_value_id *inputs, uint32_t count) {
+    const rlx_shape y = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
+    const int64_t apart[] = {y.dims[0], d, d, y.dims[1], y.dims[2] / d, y.dims[3] / d, y.dims[4]};
+    const rlx_transpose_attrs order = {.perm = {7, {0, 3, 4, 1, 5, 2, 6}}};
+    rlx_reshape_attrs image = {.shape = {.count = y.rank}};
+    memcpy(image.shape.items, y.dims, y.rank * sizeof *y.dims);
+    for (uint32_t i = 0; i < attrs->pads.count; i++)
+        attrs->pads.items[i] /= d;
+    attrs->dilations.count = 0;
+    RLX_TRY(take_apart(rewrite, root, d, &inputs[0]));
+    if (count > 3) RLX_TRY(take_apart(rewrite, root, d, &inputs[3]));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_CONV, attrs, inputs, count, &inputs[0]));
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, inputs[0], apart, 7, &inputs[0]));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_TRANSPOSE, &order, inputs, 1, &inputs[0]));
+    return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &image, inputs, 1, NULL);
+}
+
 static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     conv_shape shape;
     rlx_value_id inputs[4], pair[2];
@@ -155,6 +221,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     RLX_TRY(keep_taps(rewrite, root, edge, pair[0], &pair[1]));
     RLX_TRY(rlx_rewrite_reshaped(rewrite, root, pair[1], points, 4, &inputs[1]));
     attrs.winograd = edge;
+    if (shape.apart > 1) return weave(rewrite, root, shape.apart, &attrs, inputs, count);
     return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, count, NULL);
 }
 

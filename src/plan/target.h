@@ -55,4 +55,11 @@ struct rlx_target {
     const void *user; /* of the backend */
 };
 
+/* Groups of a conv that fill no panels of two blocks, but that kernels for f32 in blocks take as
+ * they are: as many outputs as inputs, whole blocks of them or equal parts of one. */
+static inline bool rlx_conv_is_narrow(int64_t block, int64_t in, int64_t out, int64_t groups) {
+    return groups > 1 && in > 1 && in == out && in * groups % block == 0 &&
+           (in % block == 0 ? in % (2 * block) != 0 : block % in == 0);
+}
+
 #endif

@@ -61,10 +61,12 @@ static void large_images_get_tiles_and_large_weights_do_not(void **state) {
     assert_int_equal(edge_of_conv(512, 512, 7, same), 0);
 }
 
-static void strides_dilations_and_groups_keep_their_taps(void **state) {
+static void strides_uneven_phases_and_groups_keep_their_taps(void **state) {
     (void)state;
     assert_int_equal(edge_of_conv(64, 64, 56, "pads=[1, 1, 1, 1] strides=[2, 2]"), 0);
-    assert_int_equal(edge_of_conv(64, 64, 56, "pads=[2, 2, 2, 2] dilations=[2, 2]"), 0);
+    assert_int_equal(edge_of_conv(64, 64, 55, "pads=[2, 2, 2, 2] dilations=[2, 2]"), 0);
+    assert_int_equal(edge_of_conv(64, 64, 56, "pads=[1, 2, 1, 2] dilations=[2, 2]"), 0);
+    assert_int_equal(edge_of_conv(64, 64, 56, "pads=[2, 1, 2, 1] dilations=[2, 1]"), 0);
     assert_int_equal(edge_of("rlx 1\ninput x : f32[1, 64, 56, 56]\n"
                              "param w : f32[64, 32, 3, 3] = seeded(1, 0.1)\n"
                              "y = conv(x, w) groups=2\noutput y\n"),
@@ -107,6 +109,26 @@ static void results_are_those_of_taps(void **state) {
                                "y = conv(x, w, b) pads=[1, 1, 1, 1] activation=relu\noutput y\n";
     static float taps[OUTPUTS], points[OUTPUTS];
     (void)state;
+    assert_true(edge_of(text) > 0);
+    run(plan_of(text, "winograd"), taps);
+    run(plan_of(text, NULL), points);
+    for (int i = 0; i < OUTPUTS; i++)
+        assert_true(fabsf(taps[i] - points[i]) <= 1e-5f * (1 + fabsf(taps[i])));
+}
+
+/* Taps that are apart: phases of the image, woven again; the residual goes with them. */
+static void dilated_results_are_those_of_taps(void **state) {
+    static const char text[] =
+        "rlx 1\ninput x : f32[1, 6, 38, 38]\n"
+        "param u : f32[24, 6, 1, 1] = seeded(3, 0.3)\n"
+        "param w : f32[24, 24, 3, 3] = seeded(1, 0.1)\n"
+        "param b : f32[24] = seeded(2, 0.1)\n"
+        "a = conv(x, u)\n"
+        "y = conv(a, w, b, a) pads=[2, 4, 2, 0] dilations=[2, 2] activation=relu\n"
+        "z = slice(y) axes=[1] starts=[3] ends=[9]\noutput z\n";
+    static float taps[OUTPUTS], points[OUTPUTS];
+    (void)state;
+    assert_int_equal(edge_of_conv(64, 64, 56, "pads=[2, 2, 2, 2] dilations=[2, 2]"), 4);
     assert_true(edge_of(text) > 0);
     run(plan_of(text, "winograd"), taps);
     run(plan_of(text, NULL), points);
@@ -162,9 +184,10 @@ static void points_that_fit_no_tile_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_images_get_tiles_and_large_weights_do_not),
-        cmocka_unit_test(strides_dilations_and_groups_keep_their_taps),
+        cmocka_unit_test(strides_uneven_phases_and_groups_keep_their_taps),
         cmocka_unit_test(weights_that_others_read_keep_their_taps),
         cmocka_unit_test(results_are_those_of_taps),
+        cmocka_unit_test(dilated_results_are_those_of_taps),
         cmocka_unit_test(infinite_weights_are_those_of_taps),
         cmocka_unit_test(points_that_fit_no_tile_are_refused),
     };

@@ -80,12 +80,18 @@ static int64_t window(int64_t in, int64_t kernel, int64_t stride, int64_t dilati
     return (in + pads - (kernel - 1) * dilation - 1) / stride + 1;
 }
 
+/* A first layer, or groups that fill no panels. */
+static bool is_taps(const conv_case *c) {
+    if (c->groups == 1) return c->in < c->block;
+    return c->in == c->out && c->in % (2 * c->block) != 0;
+}
+
 static const char *layout_of(const conv_case *c) {
     bool is_small = c->block == 8;
     if (c->groups > 1 && c->in == 1) return is_small ? "depthwise8" : "depthwise16";
     if (c->groups == 1 && 2 * c->out < c->block && c->in >= c->block)
         return is_small ? "channels8" : "channels16";
-    if (c->groups == 1 && c->in < c->block) return is_small ? "taps16" : "taps32";
+    if (is_taps(c)) return is_small ? "taps16" : "taps32";
     return is_small ? "panels8x16" : "panels16x32";
 }
 
@@ -100,7 +106,7 @@ static void write_case(const conv_case *given, uint32_t index, char *text, uint3
     int blocks = (int)((c.in * c.groups + b - 1) / b);
     int out_blocks = (int)((c.out * c.groups + b - 1) / b);
     (void)write_attrs(&c, index, attrs, sizeof attrs);
-    if (is_first || (index % 3 == 0 && c.groups == 1)) {
+    if (is_first || (index % 3 == 0 && (c.groups == 1 || c.in > 1))) {
         (void)snprintf(x, sizeof x, "f32[%d, %d, %d, %d]", (int)c.batch, (int)(c.in * c.groups),
                        (int)c.height, (int)c.width);
     } else {
@@ -116,7 +122,21 @@ static void write_case(const conv_case *given, uint32_t index, char *text, uint3
                    index % 4 == 1 ? "_" : "b", index % 4 < 2 ? "_" : "r", attrs, b);
 }
 
+/* Groups of 2 channels, of half a block, of a block and of three. */
+static void write_narrow(uint32_t index, char *text, uint32_t bytes) {
+    conv_case c = pick_case(index);
+    const int64_t sizes[] = {2, c.block / 2, c.block, 3 * c.block}, n = sizes[index / 2 % 4];
+    c.in = c.out = n;
+    c.groups = (n < c.block ? c.block / n : 2) * kernel_pick(index, 24, 1, 3);
+    write_case(&c, index, text, bytes);
+}
+
+enum { BLOCKED_CASES = 120, NARROW_CASES = 96 };
 static void write_blocked(uint32_t index, char *text, uint32_t bytes) {
+    if (index >= BLOCKED_CASES) {
+        write_narrow(index, text, bytes);
+        return;
+    }
     conv_case c = pick_case(index);
     if (index % 4 == 3 && c.groups == 1) c.out = kernel_pick(index, 4, 0, c.block / 2 - 1);
     write_case(&c, index, text, bytes);
@@ -173,7 +193,8 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_conv = {"conv", 1e-4, 120, write_blocked, timed};
+const kernel_family kernel_conv = {"conv", 1e-4, BLOCKED_CASES + NARROW_CASES, write_blocked,
+                                   timed};
 
 static const char *const timed_depthwise[] = {
     "rlx 1\ninput x : f32[1, 8, 112, 112, 8]\ninput w : f32[64, 1, 3, 3]\np = pack(w) "

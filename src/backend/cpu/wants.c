@@ -24,12 +24,14 @@ static void conv_wants(const rlx_cpu_level *level, const rlx_target_query *query
         in_layouts[1] = block == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
         return;
     }
+    bool is_narrow = query->op == RLX_OP_CONV &&
+                     rlx_conv_is_narrow(block, w->dims[1], w->dims[0] / groups, groups);
     if (groups > 1 && groups == w->dims[0] && w->dims[1] == 1) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_DEPTHWISE8 : RLX_LAYOUT_DEPTHWISE16;
     } else if (groups == 1 && 2 * w->dims[0] < block && query->op == RLX_OP_CONV &&
                query->in[0].rank > w->rank) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_CHANNELS8 : RLX_LAYOUT_CHANNELS16;
-    } else if (groups == 1 && w->dims[1] < block) {
+    } else if (is_narrow || (groups == 1 && w->dims[1] < block)) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
     } else if (groups == 1 || (w->dims[1] % block == 0 && w->dims[0] / groups % (2 * block) == 0)) {
         in_layouts[1] = block == 8 ? RLX_LAYOUT_PANELS8X16 : RLX_LAYOUT_PANELS16X32;

@@ -9,185 +9,8 @@
  * residual along, so it may lie in the same memory. Inputs that have padding or are plain are first
  * copied to the workspace, a part at a time, with the padding written out. */
 #include "backend/cpu/vec/conv_apart.h"
+#include "backend/cpu/vec/conv_stage.h"
 #include "ref/access.h"
-
-enum {
-    PART_BYTES = 20 * 1024, /* of the weights of a panel or pair in one part of the depth */
-    POSITIONS = 100,        /* of an item, about */
-    POSITIONS_FIRST = 400,  /* where there is only one part and x is copied */
-    MOST_POSITIONS = POSITIONS_FIRST + POSITIONS_FIRST / 4,
-    NEAR_BYTES = 128 * 1024 /* weights that stay in the second cache */
-};
-
-/* What a step does, from dims alone. */
-typedef struct conv_work {
-    conv_view view;
-    conv_cut cut;
-    const float *weights;
-    bool is_first;              /* few plain inputs; depth order taps, then channels */
-    bool is_staged;             /* x goes through the workspace */
-    int64_t unit;               /* panels that are done at once: 1 or 2 */
-    int64_t taps, depth_blocks; /* of the whole depth: channel blocks (1 of a first layer) */
-    int64_t part_blocks;        /* of a part */
-    int64_t width;              /* channels of a block of the depth: BLOCK, or all there are */
-} conv_work;
-
-static void cut_depth(conv_work *work) {
-    int64_t width = work->is_first ? work->view.in_channels : BLOCK;
-    int64_t block_bytes = work->taps * width * PANEL * (int64_t)sizeof(float);
-    int64_t most = PART_BYTES / (block_bytes * work->unit);
-    if (most < 1) most = 1;
-    work->width = width;
-    work->depth_blocks = work->is_first ? 1 : conv_divide_up(work->view.in_channels, BLOCK);
-    int64_t parts = conv_divide_up(work->depth_blocks, most);
-    work->part_blocks = conv_divide_up(work->depth_blocks, parts);
-}
-
-/* Of an item, about. Small images are done whole, so that weights are read once. */
-static int64_t positions_of(const conv_work *work) {
-    int64_t all = work->view.h.out * work->view.w.out;
-    if (work->is_staged && work->part_blocks == work->depth_blocks) return POSITIONS_FIRST;
-    return all <= 2 * POSITIONS ? all : POSITIONS;
-}
-
-static conv_work work_of(const rlx_kernel_args *args) {
-    conv_work work = {.view = conv_view_of(args), .weights = args->in[1].data};
-    conv_view *view = &work.view;
-    work.is_first = args->in[1].layout == (BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32);
-    work.is_staged = !view->is_blocked || conv_is_padded(&view->h) || conv_is_padded(&view->w);
-    if (view->is_blocked) conv_join_rows(view);
-    work.taps = view->h.kernel * view->w.kernel;
-    bool has_pairs = HAS_PAIRS && work.taps == 1 && !work.is_first;
-    work.unit = has_pairs && view->out_channels > PANEL + BLOCK ? 2 : 1;
-    cut_depth(&work);
-    work.cut = conv_cut_of(view, positions_of(&work), work.unit);
-    return work;
-}
-
-/* A place under way: the part of the depth at hand, and where its positions are. */
-typedef struct conv_part_at {
-    conv_place place;
-    const float *x; /* first input of the rectangle, of the part's first block */
-    int64_t x_block, x_row, x_column;
-    int64_t block, blocks;             /* the part of the depth */
-    const int64_t *offsets;            /* of a first layer's depth */
-    bool fetches;                      /* weights that are wanted next are far away */
-    const float *next;                 /* these; NULL: not known */
-    int64_t aimed_rows, aimed_columns; /* of the place that these are for: */
-    /* Per position: from x, y and the residual at the rectangle's first one. */
-    int64_t x_at[MOST_POSITIONS + 1]; /* and once more the first: the next panel starts there */
-    int64_t y_at[MOST_POSITIONS], residual_at[MOST_POSITIONS];
-} conv_part_at;
-
-/* Floats of a staged position: a first layer stays in planes. */
-static int64_t stage_width(const conv_work *work) {
-    return work->is_first ? 1 : BLOCK;
-}
-
-/* Copies `count` columns from `column` on of one row of inputs; zeros outside. */
-static void stage_row(const conv_work *work, const float *from, int64_t column, int64_t channels,
-                      float *to) {
-    const conv_image *x = &work->view.x;
-    int64_t width = stage_width(work), in = work->view.w.in, count = work->cut.stage_columns;
-    int64_t first = column < 0 ? conv_least(-column, count) : 0;
-    int64_t end = in - column < count ? (in - column > first ? in - column : first) : count;
-    memset(to, 0, (size_t)(first * width) * sizeof *to);
-    memset(to + end * width, 0, (size_t)((count - end) * width) * sizeof *to);
-    from += (column + first) * x->column;
-    to += first * width;
-    if ((work->view.is_blocked || work->is_first) && x->column == width) {
-        memcpy(to, from, (size_t)((end - first) * width) * sizeof *to);
-        return;
-    }
-    if (work->view.is_blocked) {
-        for (int64_t i = first; i < end; i++, from += x->column, to += BLOCK)
-            memcpy(to, from, BLOCK * sizeof *to);
-        return;
-    }
-    for (int64_t c = 0; c < width; c++) {
-        for (int64_t i = 0; i < end - first; i++)
-            to[i * width + c] = c < channels ? from[c * x->block + i * x->column] : 0.0f;
-    }
-}
-
-/* Where staged inputs are, or those that stay where they are. */
-static void set_strides(const conv_work *work, conv_part_at *at) {
-    const conv_image *x = &work->view.x;
-    at->x_column = work->is_staged ? stage_width(work) : x->column;
-    at->x_row = work->is_staged ? work->cut.stage_columns * at->x_column : x->row;
-    at->x_block = work->is_staged ? work->cut.stage_rows * at->x_row : x->block;
-}
-
-/* The inputs under the rectangle, [blocks][stage rows][stage columns][BLOCK], or of a first layer
- * [channels][stage rows][stage columns]. */
-static void stage(const conv_work *work, conv_part_at *at, float *to) {
-    const conv_view *view = &work->view;
-    const conv_place *place = &at->place;
-    int64_t rows = conv_reach(&view->h, place->rows);
-    int64_t top = place->row * view->h.stride - view->h.begin;
-    int64_t left = place->column * view->w.stride - view->w.begin;
-    at->x = to;
-    for (int64_t b = 0; b < (work->is_first ? work->width : at->blocks); b++) {
-        int64_t channel = work->is_first ? b : (at->block + b) * BLOCK;
-        const float *from = view->x.data + place->n * view->x.n;
-        from += view->is_blocked
-                    ? (place->group * view->in_channels / BLOCK + at->block + b) * view->x.block
-                    : (place->group * view->in_channels + channel) * view->x.block;
-        for (int64_t r = 0; r < rows; r++) {
-            float *row = to + b * at->x_block + r * at->x_row;
-            if (top + r < 0 || top + r >= view->h.in) {
-                memset(row, 0, (size_t)at->x_row * sizeof *row);
-            } else {
-                stage_row(work, from + (top + r) * view->x.row, left, view->in_channels - channel,
-                          row);
-            }
-        }
-    }
-}
-
-/* The inputs where they are. */
-static void aim(const conv_work *work, conv_part_at *at) {
-    const conv_view *view = &work->view;
-    const conv_place *place = &at->place;
-    at->x = view->x.data + place->n * view->x.n +
-            (place->group * view->in_channels / BLOCK + at->block) * view->x.block +
-            place->row * view->h.stride * view->x.row +
-            place->column * view->w.stride * view->x.column;
-}
-
-/* The positions of a place, once for all its panels and parts of the depth, and for all places of
- * its size. */
-static void aim_positions(const conv_work *work, conv_part_at *at) {
-    const conv_view *view = &work->view;
-    if (at->place.rows == at->aimed_rows && at->place.columns == at->aimed_columns) return;
-    at->aimed_rows = at->place.rows, at->aimed_columns = at->place.columns;
-    int64_t x_row = view->h.stride * at->x_row, x_column = view->w.stride * at->x_column, p = 0;
-    for (int64_t row = 0; row < at->place.rows; row++) {
-        for (int64_t column = 0; column < at->place.columns; column++, p++) {
-            at->x_at[p] = row * x_row + column * x_column;
-            at->y_at[p] = row * view->y.row + column * view->y.column;
-            at->residual_at[p] = row * view->residual.row + column * view->residual.column;
-        }
-    }
-    at->x_at[p] = 0;
-}
-
-/* Floats of the workspace that hold the offsets of a first layer's inputs. */
-static int64_t offset_floats(const conv_work *work) {
-    return work->is_first ? work->taps * work->width * 2 : 0;
-}
-
-/* A first layer has runs of a few inputs: they are found by their offsets, in the order of w. */
-static void set_offsets(const conv_work *work, conv_part_at *at, float *workspace) {
-    const conv_view *view = &work->view;
-    int64_t *to = (int64_t *)(void *)workspace;
-    at->offsets = to;
-    for (int64_t i = 0; i < offset_floats(work) / 2; i++) {
-        int64_t tap = i / work->width, row = tap / view->w.kernel, column = tap % view->w.kernel;
-        to[i] = i % work->width * at->x_block + row * view->h.dilation * at->x_row +
-                column * view->w.dilation;
-    }
-}
 
 /* Appends a level around those that are there; one that is walked once is none. `reach` is what
  * the levels within have moved by. */
@@ -202,6 +25,12 @@ static void add_level(conv_depth *depth, int *level, int64_t *reach, int64_t cou
     ++*level;
 }
 
+static void set_spread(conv_depth *depth, int64_t inputs) {
+    depth->spread = inputs;
+    for (int64_t i = 0; i < VF && inputs > 0; i++)
+        depth->first_of[i] = (int32_t)(i & -inputs); /* a power of two */
+}
+
 static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
     const conv_view *view = &work->view;
     bool is_run = view->w.dilation == 1 && at->x_column == BLOCK;
@@ -210,12 +39,17 @@ static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
         depth.offsets = at->offsets, depth.singles = work->taps * work->width;
         return depth;
     }
+    /* Weights of narrow groups are in the order taps, then channels. */
+    bool is_blocks_first = work->narrow > BLOCK;
+    if (is_blocks_first) is_run = false;
+    if (work->narrow < BLOCK) set_spread(&depth, work->narrow);
     depth.run = is_run ? view->w.kernel * BLOCK : BLOCK;
     int level = 0;
     int64_t reach = depth.run;
+    if (is_blocks_first) add_level(&depth, &level, &reach, at->blocks, at->x_block);
     if (!is_run) add_level(&depth, &level, &reach, view->w.kernel, view->w.dilation * at->x_column);
     add_level(&depth, &level, &reach, view->h.kernel, view->h.dilation * at->x_row);
-    add_level(&depth, &level, &reach, at->blocks, at->x_block);
+    if (!is_blocks_first) add_level(&depth, &level, &reach, at->blocks, at->x_block);
     depth.fetches_inputs = work->taps == 1;
     return depth;
 }
@@ -235,33 +69,40 @@ static conv_depth depth_of(const conv_work *work, const conv_part_at *at) {
 /* clang-format on */
 #define DEFINE(count)                                                          \
     static void tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PANEL_VECTORS, false);               \
+        conv_tile_run(depth, tile, count, PANEL_VECTORS, false, false);        \
     }
 #define DEFINE_NARROW(count)                                                          \
     static void narrow_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PANEL_VECTORS / 2, false);                  \
+        conv_tile_run(depth, tile, count, PANEL_VECTORS / 2, false, false);           \
+    }
+#define DEFINE_SPREAD(count)                                                          \
+    static void spread_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
+        conv_tile_run(depth, tile, count, 1, false, true);                            \
     }
 #define DEFINE_PAIR(count)                                                          \
     static void pair_tile_##count(const conv_depth *depth, const conv_tile *tile) { \
-        conv_tile_run(depth, tile, count, PAIR_VECTORS, true);                      \
+        conv_tile_run(depth, tile, count, PAIR_VECTORS, true, false);               \
     }
 EACH_COUNT(DEFINE)
 EACH_WIDE_COUNT(DEFINE)
-EACH_COUNT(DEFINE_NARROW)
+DEFINE_NARROW(6)
+DEFINE_NARROW(12)
+DEFINE_SPREAD(12)
 EACH_PAIR_COUNT(DEFINE_PAIR)
 #undef DEFINE
 #undef DEFINE_NARROW
+#undef DEFINE_SPREAD
 #undef DEFINE_PAIR
-#define NAME(count)        tile_##count,
-#define NARROW_NAME(count) narrow_tile_##count,
-#define PAIR_NAME(count)   pair_tile_##count,
-/* By the number of positions: a panel, its first block alone, or two panels of a 1 x 1 kernel. */
+#define NAME(count)      tile_##count,
+#define PAIR_NAME(count) pair_tile_##count,
+/* By the number of positions: a panel, or two of a 1 x 1 kernel. */
 const conv_tile_fn VEC_SYMBOL(conv_tiles)[] = {EACH_COUNT(NAME) EACH_WIDE_COUNT(NAME)};
-static const conv_tile_fn narrow_tiles[] = {EACH_COUNT(NARROW_NAME)};
 static const conv_tile_fn pair_tiles[] = {EACH_PAIR_COUNT(PAIR_NAME) NULL};
-enum { NARROW_PIXELS = sizeof narrow_tiles / sizeof *narrow_tiles };
+/* The first block of a panel alone, of 6 or 12 positions: fewer take as long as 6. Spread inputs
+ * have 12 alone, which is less code. */
+enum { NARROW_PIXELS = 12 };
+static const conv_tile_fn narrow_tiles[] = {narrow_tile_6, narrow_tile_12};
 #undef NAME
-#undef NARROW_NAME
 #undef PAIR_NAME
 
 /* Of `count` panels. */
@@ -280,6 +121,10 @@ static const float *panel_bias(const conv_work *work, const conv_part_at *at, in
 
 static const float *weights_of(const conv_work *work, const conv_part_at *at, int64_t panel,
                                int64_t block) {
+    if (work->narrow != 0) {
+        int64_t group = at->place.group;
+        return work->weights + group / 2 * work->taps * work->narrow * PANEL + group % 2 * BLOCK;
+    }
     int64_t before = at->place.group * work->cut.panels + panel;
     return work->weights + (before * work->depth_blocks + block) * work->taps * work->width * PANEL;
 }
@@ -324,12 +169,38 @@ static conv_tile tile_of(const conv_work *work, const conv_part_at *at, int64_t 
     return tile;
 }
 
-/* Which tiles a panel has, or two; `most` positions at once. */
-static const conv_tile_fn *tiles_of(const conv_work *work, int64_t panel, int64_t panels,
-                                    int64_t *most) {
-    bool is_narrow = work->view.out_channels - panel * PANEL <= BLOCK;
-    *most = panels == 2 ? PAIR_PIXELS : is_narrow ? NARROW_PIXELS : PIXELS;
-    return panels == 2 ? pair_tiles : is_narrow ? narrow_tiles : VEC_SYMBOL(conv_tiles);
+/* The last tile of a place with one block of channels: what is left of it is its last position,
+ * once more. */
+static void fill_tile(conv_tile *tile, int64_t count, int64_t ends[3][NARROW_PIXELS]) {
+    const int64_t **at[] = {&tile->x_at, &tile->y_at, &tile->start_at};
+    for (int i = 0; i < 3; i++) {
+        for (int64_t p = 0; p < NARROW_PIXELS; p++)
+            ends[i][p] = (*at[i])[conv_least(p, count - 1)];
+        *at[i] = ends[i];
+    }
+}
+
+/* All positions of a place for one block of channels; of spread inputs for a vector of them after
+ * the other. */
+static void run_narrow(const conv_depth *depth, conv_tile tile, int64_t positions) {
+    int64_t ends[3][NARROW_PIXELS];
+    const bool is_spread = depth->spread != 0;
+    const int64_t lanes = is_spread ? VF : BLOCK;
+    for (int64_t left = positions; left > 0;) {
+        const bool is_long = is_spread || left > NARROW_PIXELS / 2;
+        const conv_tile_fn fn = is_spread ? spread_tile_12 : narrow_tiles[is_long];
+        const int64_t now = is_long ? NARROW_PIXELS : NARROW_PIXELS / 2;
+        if (left < now) fill_tile(&tile, left, ends);
+        conv_tile part = tile;
+        for (int64_t lane = 0; lane < BLOCK; lane += lanes) {
+            fn(depth, &part);
+            part.x += lanes, part.y += lanes, part.w += lanes;
+            if (part.start != NULL) part.start += lanes;
+            if (part.bias != NULL) part.bias += lanes;
+        }
+        tile.x_at += now, tile.y_at += now, tile.start_at += now, left -= now;
+        tile.next += tile.next_piece * depth->inner * depth->middle * depth->outer;
+    }
 }
 
 /* Activations that are not bounds, while the results are near. */
@@ -365,14 +236,17 @@ static void settle_rest(const conv_work *work, const conv_part_at *at, int64_t p
 static void run_panels(const conv_work *work, const conv_part_at *at, const conv_depth *depth,
                        int64_t panel, int64_t panels) {
     float bias[2 * PANEL];
-    int64_t most, positions = at->place.rows * at->place.columns;
-    const conv_tile_fn *fns = tiles_of(work, panel, panels, &most);
+    const bool is_narrow = work->view.out_channels - panel * PANEL <= BLOCK;
+    const conv_tile_fn *fns = panels == 2 ? pair_tiles : VEC_SYMBOL(conv_tiles);
+    int64_t most = panels == 2 ? PAIR_PIXELS : is_narrow ? NARROW_PIXELS : PIXELS;
+    int64_t positions = at->place.rows * at->place.columns;
     conv_tile tile = tile_of(work, at, panel, panels, bias);
     int64_t count = conv_divide_up(positions, most), size = positions / count,
             larger = positions % count, runs = depth->inner * depth->middle * depth->outer,
             floats = panels * work->part_blocks * work->taps * work->width * PANEL;
     if (at->next != NULL) tile.next_piece = conv_divide_up(floats, count * runs);
-    for (int64_t i = 0; i < count; i++) {
+    if (is_narrow) run_narrow(depth, tile, positions);
+    for (int64_t i = 0; i < count && !is_narrow; i++) {
         int64_t now = size + (i < larger);
         if (panels == 2 && i == count / 2 && at->next != NULL) tile.next = at->next + tile.pair;
         fns[now - 1](depth, &tile);
@@ -388,7 +262,7 @@ static void run_panels(const conv_work *work, const conv_part_at *at, const conv
 
 /* What this place reads in its part of the depth before `panel`, or after all panels. */
 static const float *next_weights(const conv_work *work, const conv_part_at *at, int64_t panel) {
-    if (!at->fetches) return NULL;
+    if (!at->fetches || work->narrow != 0) return NULL;
     if (panel < at->place.panel_end) return weights_of(work, at, panel, at->block);
     if (at->block + at->blocks < work->depth_blocks) {
         return weights_of(work, at, at->place.panel, at->block + at->blocks);
@@ -493,7 +367,11 @@ static bool is_f32(const rlx_tensor *tensor) {
     return tensor->data == NULL || tensor->dtype == RLX_DTYPE_F32;
 }
 
-/* Blocked y and residual; x blocked too, or plain; groups of whole blocks and panels. */
+static bool is_narrow_groups(const rlx_tensor *w, int64_t groups) {
+    return groups > 1 && rlx_conv_is_narrow(BLOCK, w->dims[1], w->dims[0] / groups, groups);
+}
+
+/* Blocked y and residual; x blocked too, or plain; groups of whole blocks and panels, or narrow. */
 static bool takes(const rlx_target_query *query) {
     const rlx_tensor *x = &query->in[0], *w = &query->in[1];
     const rlx_conv_attrs *attrs = query->attrs;
@@ -508,19 +386,22 @@ static bool takes(const rlx_target_query *query) {
     for (uint32_t i = 0; i < w->rank; i++) {
         if (w->dims[i] == 0 || query->out[0].dims[i] == 0) return false;
     }
-    return groups == 1 || (w->dims[1] % BLOCK == 0 && w->dims[0] / groups % PANEL == 0);
+    return groups == 1 || (w->dims[1] % BLOCK == 0 && w->dims[0] / groups % PANEL == 0) ||
+           is_narrow_groups(w, groups);
 }
 
 /* The weights of a first layer have few channels: taps, then channels, without padding. */
-static rlx_layout wanted_layout(const rlx_tensor *w) {
-    if (w->dims[1] < BLOCK) return BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
+static rlx_layout wanted_layout(const rlx_tensor *w, int64_t groups) {
+    if (w->dims[1] < BLOCK || is_narrow_groups(w, groups))
+        return BLOCK == 8 ? RLX_LAYOUT_TAPS16 : RLX_LAYOUT_TAPS32;
     return BLOCK == 8 ? RLX_LAYOUT_PANELS8X16 : RLX_LAYOUT_PANELS16X32;
 }
 
 static bool takes_packed(const rlx_target_query *query) {
     const rlx_tensor *x = &query->in[0], *w = &query->in[1];
-    if (!takes(query) || w->layout != wanted_layout(w)) return false;
-    return x->rank == w->rank || w->dims[1] >= BLOCK;
+    int64_t groups = ((const rlx_conv_attrs *)query->attrs)->groups;
+    if (!takes(query) || w->layout != wanted_layout(w, groups)) return false;
+    return x->rank == w->rank || w->dims[1] >= BLOCK || groups > 1;
 }
 
 const rlx_cpu_override VEC_SYMBOL(conv)[] = {

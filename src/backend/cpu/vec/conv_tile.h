@@ -29,6 +29,8 @@ typedef struct conv_depth {
     int64_t outer, outer_step;
     const int64_t *offsets; /* and so many single inputs, by their offsets: runs of few */
     int64_t singles;
+    int64_t spread;      /* inputs of a group that is narrower than a block; 0: it is not */
+    vi first_of;         /* each lane's group, the lane of its first input */
     bool fetches_inputs; /* runs are short and apart: those of the next tile are asked for */
 } conv_depth;
 
@@ -78,6 +80,10 @@ extern const conv_tile_fn VEC_SYMBOL(conv_tiles)[];
         EACH_PIXEL(CONV_STEP_PIXEL)                                                     \
         (void)wide1, (void)wide2, (void)wide3;                                          \
     } while (0);
+
+/* A block has the inputs of several narrow groups: a lane takes the one of its own group. */
+#define CONV_SPREAD_PIXEL(p) \
+    if (P > p) vf_add_product(&a##p, vf_pick(vf_load(x##p + at), which), wide);
 
 /* The same for two panels, w and pair: few positions, whose inputs are kept while the weights come
  * one by one. */
@@ -139,9 +145,10 @@ extern const conv_tile_fn VEC_SYMBOL(conv_tiles)[];
 /* P positions x V vectors of channels; all constants, so that this is straight code. What stands
  * beside the multiply-adds is kept short: one offset moves all positions, and a processor that is
  * shared with somebody else's thread has no idle slots to hide it in. IS_PAIR: two panels of a 1 x
- * 1 kernel, whose depth is BLOCK inputs, `inner` times. */
+ * 1 kernel, whose depth is BLOCK inputs, `inner` times. IS_SPREAD: one vector of channels of groups
+ * that are narrower than a block. */
 VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, const int P,
-                              const int V, const bool IS_PAIR) {
+                              const int V, const bool IS_PAIR, const bool IS_SPREAD) {
     const float *w = tile->w, *pair = w + tile->pair, *next = tile->next;
     const int64_t inner = depth->inner, inner_step = depth->inner_step;
     enum {
@@ -193,7 +200,16 @@ VEC_INLINE void conv_tile_run(const conv_depth *depth, const conv_tile *tile, co
                     if (P > 2) __builtin_prefetch(x0 + at + P * BLOCK + 16);
                     if (P > 4) __builtin_prefetch(x0 + at + P * BLOCK + 32);
                 }
-                for (int64_t i = whole; i > 0; i--, at += unroll, w += unroll * PANEL) {
+                for (int64_t i = IS_SPREAD ? depth->run : 0; i > 0; i -= BLOCK, at += BLOCK) {
+                    vi which = depth->first_of;
+                    for (int64_t k = depth->spread; k > 0; k--, w += PANEL, which += 1) {
+                        const vf wide = vf_load(w);
+                        CONV_ONE_OFFSET(at); /* and from keeping inputs on the stack */
+                        EACH_PIXEL(CONV_SPREAD_PIXEL)
+                    }
+                }
+                for (int64_t i = IS_SPREAD ? 0 : whole; i > 0;
+                     i--, at += unroll, w += unroll * PANEL) {
                     CONV_ONE_OFFSET(at);
                     CONV_STEP(0) CONV_STEP(1) CONV_STEP(2) CONV_STEP(3);
                     if (unroll == MANY) {

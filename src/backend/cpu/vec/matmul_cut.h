@@ -98,10 +98,14 @@ static int64_t depth_start(const matmul *mm, int64_t blocks, int64_t index) {
     return matmul_part_start(mm->k, blocks, index);
 }
 
-/* Where blocks are cut next. Tiles that go along want panels; others want rows, since they share
- * what is fetched for the next panel. */
-static bool cuts_columns(const cut *by) {
+/* Where blocks are cut next. A b that is not packed is packed once per block of rows, an a that
+ * lies the other way once per block of columns. Tiles that go along want panels; others want rows,
+ * since they share what is fetched for the next panel. */
+static bool cuts_columns(const matmul *mm, const cut *by) {
     enum { LOW = 24, MIDDLE = 48, HIGH = 96, MANY = 8 };
+    if (!is_packed(mm))
+        return by->panels > by->beside &&
+               (is_direct(mm) || by->panels * MATMUL_COLUMNS >= by->rows);
     if (by->is_along) return by->panels > 1 && by->rows < LOW;
     return by->panels >= MANY || (by->panels > 2 * by->beside && by->rows < HIGH) ||
            (by->panels > by->beside && by->rows < MIDDLE);
@@ -133,7 +137,7 @@ static __attribute__((cold)) cut cut_of(const matmul *mm) {
         const int64_t count = by.row_blocks * by.column_blocks * mm->batches;
         const int64_t least = is_packed(mm) && count < FEW_ITEMS ? LEAST_FEW : LEAST_ITEM;
         if (count >= WANTED_ITEMS || block_cost(mm, by.rows, by.panels) < 2 * least) break;
-        if (cuts_columns(&by)) {
+        if (cuts_columns(mm, &by)) {
             by.column_blocks *= 2;
         } else if (by.rows >= 2 * MATMUL_ROWS) {
             by.row_blocks *= 2;

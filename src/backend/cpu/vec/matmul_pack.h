@@ -10,20 +10,30 @@
 enum { MATMUL_DEPTH = 320 };
 
 #if defined(__AVX2__)
-/* Eight rows of eight, turned. */
+/* Eight rows of eight, turned. They stay in registers only where all loops are unrolled. */
 VEC_INLINE void turn8(__m256 *r) {
     __m256 s[8];
-    for (int i = 0; i < 8; i += 4) {
+    VEC_UNROLLED for (int i = 0; i < 8; i += 4) {
         __m256 t0 = _mm256_unpacklo_ps(r[i], r[i + 1]), t1 = _mm256_unpackhi_ps(r[i], r[i + 1]);
         __m256 t2 = _mm256_unpacklo_ps(r[i + 2], r[i + 3]);
         __m256 t3 = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
         s[i] = _mm256_shuffle_ps(t0, t2, 0x44), s[i + 1] = _mm256_shuffle_ps(t0, t2, 0xee);
         s[i + 2] = _mm256_shuffle_ps(t1, t3, 0x44), s[i + 3] = _mm256_shuffle_ps(t1, t3, 0xee);
     }
-    for (int i = 0; i < 4; i++) {
+    VEC_UNROLLED for (int i = 0; i < 4; i++) {
         r[i] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x31);
     }
+}
+
+/* Eight rows from `from` on, of which `lines` are there; ALL: they all are. */
+VEC_INLINE void turn_square(const float *from, int64_t stride, int64_t lines, int64_t pitch,
+                            float *to, const bool ALL) {
+    __m256 r[8];
+    VEC_UNROLLED for (int i = 0; i < 8; i++) r[i] =
+        ALL || i < lines ? _mm256_loadu_ps(from + i * stride) : _mm256_setzero_ps();
+    turn8(r);
+    VEC_UNROLLED for (int i = 0; i < 8; i++) _mm256_storeu_ps(to + i * pitch, r[i]);
 }
 
 /* Up to eight lines of `depth` numbers, `stride` apart, as eight columns whose rows are `pitch`
@@ -31,14 +41,10 @@ VEC_INLINE void turn8(__m256 *r) {
 static int64_t turn_lines(const float *from, int64_t stride, int64_t lines, int64_t depth,
                           int64_t pitch, float *to) {
     int64_t j = 0;
-    for (; j + 8 <= depth; j += 8) {
-        __m256 r[8];
-        for (int i = 0; i < 8; i++)
-            r[i] = i < lines ? _mm256_loadu_ps(from + i * stride + j) : _mm256_setzero_ps();
-        turn8(r);
-        for (int i = 0; i < 8; i++)
-            _mm256_storeu_ps(to + (j + i) * pitch, r[i]);
-    }
+    for (; lines == 8 && j + 8 <= depth; j += 8)
+        turn_square(from + j, stride, lines, pitch, to + j * pitch, true);
+    for (; j + 8 <= depth; j += 8)
+        turn_square(from + j, stride, lines, pitch, to + j * pitch, false);
     return j;
 }
 #else

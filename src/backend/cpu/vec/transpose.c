@@ -309,6 +309,14 @@ void VEC_SYMBOL(transpose)(int64_t unit, uint8_t *to, int64_t into, const uint8_
         turn(to, into, from, out_of, rows, cols, false);
         return;
     }
+    /* Blocks of channels from planes: short rows that touch are written in order as they are. */
+    bool is_row = into == cols * unit && into <= LINE;
+    for (int64_t r = 0; is_row && r < rows; r += VEC_TURN_ROWS) {
+        int64_t row = rlx_ref_least(r, rows - high);
+        turn(to + row * into, into, from + row * unit, out_of,
+             rlx_ref_least(VEC_TURN_ROWS, rows - row), cols, true);
+    }
+    if (is_row) return;
     /* Along the source. The last tiles overlap those before them too. */
     for (int64_t c = 0; c < cols; c += piece) {
         int64_t col = rlx_ref_least(c, cols - wide), width = rlx_ref_least(piece, cols - col);

@@ -215,6 +215,20 @@ VEC_INLINE vi vi_of(vf x) {
     return __builtin_convertvector(x, vi);
 }
 
+/* Lane i is lane which[i] of x. Vectors of 32 bytes: one of the same 16 bytes. */
+VEC_INLINE vf vf_pick(vf x, vi which) {
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+    return (vf)_mm512_permutexvar_ps((__m512i)which, (__m512)x);
+#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
+    return (vf)_mm256_permutevar_ps((__m256)x, (__m256i)which);
+#else
+    vec_parts from = {x}, r;
+    for (int i = 0; i < VF; i++)
+        r.f[i] = from.f[which[i]];
+    return r.v;
+#endif
+}
+
 /* Sums and extremes of all lanes, in a fixed order: halves are folded until one is left. */
 #if defined(__x86_64__)
 VEC_INLINE __m256 vec_first_half(vf x, __m256 *high) {
