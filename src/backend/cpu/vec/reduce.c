@@ -298,18 +298,19 @@ VEC_INLINE void run_short(rlx_op op, const reduction *red, int64_t begin, int64_
     }
 }
 
-/* Rows of f32 that are one run each: nothing is asked beside the row. */
+/* Sums and means of rows of f32 that are one run each: nothing is asked beside the row. */
 static bool is_single(const reduction *red) {
     return red->count == 1 && red->x->dtype == RLX_DTYPE_F32 && red->kept.rank <= 1;
 }
-VEC_INLINE void run_single(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
+static void run_single(const reduction *red, int64_t begin, int64_t end) {
     const int64_t step = red->kept.rank == 0 ? 0 : red->kept.strides[0];
     const int64_t y_step = red->kept.rank == 0 ? 0 : red->results.strides[0];
-    const vd_half none = (vd_half){0} + (double)nothing(op);
     for (int64_t item = begin; item < end; item++) {
-        vd_half sums[4] = {none, none, none, none};
-        sum_piece(op, (const float *)red->x->data + item * step, red->length, 0, sums);
-        ((float *)red->y->data)[item * y_step] = (float)finish(red, sum_lanes(op, sums));
+        vd_half sums[4] = {{0}, {0}, {0}, {0}};
+        sum_piece(RLX_OP_REDUCE_SUM, (const float *)red->x->data + item * step, red->length, 0,
+                  sums);
+        ((float *)red->y->data)[item * y_step] =
+            (float)finish(red, sum_lanes(RLX_OP_REDUCE_SUM, sums));
     }
 }
 
@@ -319,8 +320,8 @@ VEC_INLINE void run_rows(rlx_op op, const reduction *red, int64_t begin, int64_t
         run_short(op, red, begin, end);
         return;
     }
-    if (!is_extreme(op) && op != RLX_OP_REDUCE_LOG_SUM_EXP && is_single(red)) {
-        run_single(op, red, begin, end);
+    if (op == RLX_OP_REDUCE_SUM && is_single(red)) {
+        run_single(red, begin, end);
         return;
     }
     for (int64_t item = begin; item < end; item++) {
@@ -336,7 +337,11 @@ VEC_INLINE void run_rows(rlx_op op, const reduction *red, int64_t begin, int64_t
         } else {
             value = finish(red, sum_all(op, red, base, 0, room));
         }
-        rlx_ref_write_f64(red->y, out, 1, 1, &value);
+        if (red->y->dtype == RLX_DTYPE_F32) {
+            ((float *)red->y->data)[out] = (float)value; /* no call */
+        } else {
+            rlx_ref_write_f64(red->y, out, 1, 1, &value);
+        }
     }
 }
 
@@ -360,13 +365,25 @@ static const float *some_rows(const reduction *red, int64_t offset, int64_t widt
     return room;
 }
 
+/* Vectors from `first` on of some rows, for every op: ends of strips and the last rows. */
+static void join_some(rlx_op op, const float *x, int64_t step, int64_t rows, int64_t first,
+                      int64_t width, vd_half sums[2 * STRIP / VF]) {
+    float tail[VF];
+    vd_half low, high;
+    for (int64_t r = 0; r < rows; r++, x += step) {
+        for (int64_t k = first; k * VF < width; k++) {
+            widen(padded(op, x + k * VF, width - k * VF, tail), &low, &high);
+            sums[2 * k] = join_sum(op, sums[2 * k], low);
+            sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
+        }
+    }
+}
+
 /* One after the other to sums that are loaded and stored once. */
 VEC_INLINE void strip_rows(rlx_op op, const float *x, int64_t step, int64_t width,
                            vd_half sums[2 * STRIP / VF]) {
     vd_half low, high;
-    float tail[VF];
-    int64_t k = 0;
-    for (; k < width / VF; k++) {
+    for (int64_t k = 0; k < width / VF; k++) {
         vd_half a = sums[2 * k], b = sums[2 * k + 1];
         VEC_UNROLLED for (int r = 0; r < ROWS; r++) {
             widen(x + r * step + k * VF, &low, &high);
@@ -374,11 +391,7 @@ VEC_INLINE void strip_rows(rlx_op op, const float *x, int64_t step, int64_t widt
         }
         sums[2 * k] = a, sums[2 * k + 1] = b;
     }
-    for (int r = 0; r < ROWS && width % VF != 0; r++) {
-        widen(padded(op, x + r * step + k * VF, width % VF, tail), &low, &high);
-        sums[2 * k] = join_sum(op, sums[2 * k], low);
-        sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
-    }
+    if (width % VF != 0) join_some(op, x, step, ROWS, width / VF, width, sums);
 }
 
 VEC_INLINE vf part_of_row(const float *x, int k, int64_t width) {
@@ -389,9 +402,8 @@ VEC_INLINE vf part_of_row(const float *x, int k, int64_t width) {
 /* One strip: `width` results side by side, at most STRIP. Lanes beyond the width are not used. */
 VEC_INLINE void strip_sums(rlx_op op, const reduction *red, int64_t base, int64_t width,
                            vd_half sums[2 * STRIP / VF]) {
-    vd_half none = (vd_half){0} + (double)nothing(op), low, high;
-    int vectors = (int)rlx_ref_divide_up(width, VF);
-    float room[ROOM], tail[VF];
+    vd_half none = (vd_half){0} + (double)nothing(op);
+    float room[ROOM];
     for (int k = 0; k < 2 * STRIP / VF; k++)
         sums[k] = none;
     for (int64_t run = 0; run < red->count; run++) {
@@ -402,11 +414,7 @@ VEC_INLINE void strip_sums(rlx_op op, const reduction *red, int64_t base, int64_
         }
         for (; i < red->length; i++) {
             const float *x = elements(red, offset + i * red->stride, width, room);
-            for (int k = 0; k < vectors; k++) {
-                widen(padded(op, x + k * VF, width - k * VF, tail), &low, &high);
-                sums[2 * k] = join_sum(op, sums[2 * k], low);
-                sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
-            }
+            join_some(op, x, 0, 1, 0, width, sums);
         }
     }
 }
