@@ -474,10 +474,8 @@ static void run_op(const reduction *red, int64_t begin, int64_t end) {
         RUN(RLX_OP_REDUCE_MIN);
         break;
     case RLX_OP_REDUCE_PROD:
-        RUN(RLX_OP_REDUCE_PROD);
-        break;
     case RLX_OP_REDUCE_L1:
-        RUN(RLX_OP_REDUCE_L1);
+        RUN(red->op); /* seldom: one set of loops that ask */
         break;
     case RLX_OP_REDUCE_L2:
     case RLX_OP_REDUCE_SUM_SQUARE:
