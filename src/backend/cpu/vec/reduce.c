@@ -240,12 +240,11 @@ VEC_INLINE float extreme_all(rlx_op op, const reduction *red, int64_t base, floa
     }
     vf all =
         join_extreme(op, join_extreme(op, best[0], best[1]), join_extreme(op, best[2], best[3]));
-    float result = all[0];
-    for (int i = 1; i < VF; i++) {
-        bool better = op == RLX_OP_REDUCE_MAX ? all[i] > result : all[i] < result;
-        if (result == result && (better || all[i] != all[i])) result = all[i];
-    }
-    return result;
+    if (vi_all(all == all)) return op == RLX_OP_REDUCE_MAX ? vf_highest(all) : vf_lowest(all);
+    int i = 0;
+    while (all[i] == all[i])
+        i++;
+    return all[i];
 }
 
 /* The first of the zeros, since -0 and +0 are equal. */
