@@ -48,7 +48,7 @@ bool rlx_dtype_is_integer(rlx_dtype dtype); /* signed or unsigned, not bool */
     X(norm) X(channel_norm) X(attention) X(rope) X(gather) X(gather_elements) X(gather_nd)        \
     X(scatter) X(slice) X(concat) X(split) X(pad) X(transpose) X(reshape) X(squeeze) X(expand)    \
     X(tile) X(nonzero) X(limit) X(state_write) X(flow) X(recurrent) X(pack) X(collective)      \
-    X(nms) X(roi_align) X(unique)
+    X(nms) X(roi_align) X(unique) X(gather_sum)
 /* clang-format on */
 #define X(family) RLX_WARN_UNUSED rlx_status rlx_infer_##family(rlx_infer *infer);
 RLX_RULES(X)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scalar gathers. A row (what one index, or one tuple of indices, selects) moves as a whole; rows
- * of block types are decoded to f32. An index outside its axis gives zeros and the INDEX fault. */
+ * of block types are decoded to f32. An index outside its axis gives zeros and the INDEX fault, but
+ * for gather_sum. */
 #include "ref/access.h"
 #include "ref/strided.h"
 
@@ -244,10 +245,54 @@ static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t en
     }
 }
 
+/* gather_sum: an item is the points of one plane (n, c). */
+
+static int64_t gather_sum_items(const rlx_kernel_args *args) {
+    return rlx_tensor_elements(&args->out[0]) == 0 ? 0
+                                                   : args->out[0].dims[0] * args->out[0].dims[1];
+}
+
+static int64_t gather_sum_cost(const rlx_kernel_args *args) {
+    return rlx_ref_cost(args->in[1].dims[1], args->in[1].dims[2]);
+}
+
+/* The sum of point p; offsets are those of the plane, of index[n] and of weights[n]. */
+static double sum_point(const rlx_kernel_args *args, int64_t p, int64_t plane, int64_t index_at,
+                        int64_t weights_at) {
+    const rlx_tensor *x = &args->in[0], *index = &args->in[1], *weights = &args->in[2];
+    double sum = 0, value, weight;
+    for (int64_t k = 0; k < index->dims[1]; k++) {
+        int64_t at = rlx_index_at(index->dtype, index->data,
+                                  index_at + k * index->strides[1] + p * index->strides[2]);
+        if (at < 0 || at >= x->dims[2]) continue;
+        rlx_ref_read_f64(x, plane + at * x->strides[2], 1, 1, &value);
+        rlx_ref_read_f64(weights, weights_at + k * weights->strides[1] + p * weights->strides[2], 1,
+                         1, &weight);
+        sum += weight * value;
+    }
+    return sum;
+}
+
+static void gather_sum_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    const rlx_tensor *x = &args->in[0], *out = &args->out[0];
+    for (int64_t item = begin; item < end; item++) {
+        int64_t n = item / out->dims[1], c = item % out->dims[1];
+        int64_t plane = n * x->strides[0] + c * x->strides[1];
+        int64_t to = n * out->strides[0] + c * out->strides[1];
+        for (int64_t p = 0; p < out->dims[2]; p++) {
+            double sum =
+                sum_point(args, p, plane, n * args->in[1].strides[0], n * args->in[2].strides[0]);
+            rlx_ref_write_f64(out, to + p * out->strides[2], 1, 1, &sum);
+        }
+    }
+}
+
 const rlx_ref_row rlx_ref_gather_rows[] = {
     {RLX_OP_GATHER, {"gather_scalar", gather_run, gather_items, NULL, NULL}},
     {RLX_OP_GATHER_ELEMENTS,
      {"gather_elements_scalar", gather_elements_run, element_items, NULL, NULL}},
     {RLX_OP_GATHER_ND, {"gather_nd_scalar", gather_nd_run, gather_nd_items, NULL, NULL}},
+    {RLX_OP_GATHER_SUM,
+     {"gather_sum_scalar", gather_sum_run, gather_sum_items, gather_sum_cost, NULL}},
 };
 const uint32_t rlx_ref_gather_count = sizeof rlx_ref_gather_rows / sizeof rlx_ref_gather_rows[0];

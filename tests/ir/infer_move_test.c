@@ -228,6 +228,15 @@ static void gathers_and_scatters_are_refused_with_the_reason(void **state) {
                    add(self, RLX_OP_GATHER_ND, &one, (rlx_value_id[]){x, line}, 2, 1));
     assert_status(RLX_INVALID_GRAPH,
                   add(self, RLX_OP_GATHER_ND, &minus, (rlx_value_id[]){x, line}, 2, 1));
+    rlx_value_id planes = input(self, RLX_DTYPE_F32, DIMS(2, 3, 5));
+    rlx_value_id taps = input(self, RLX_DTYPE_I64, DIMS(2, 4, 6));
+    rlx_value_id parts = input(self, RLX_DTYPE_F32, DIMS(2, 4, 7));
+    assert_refused(RLX_INVALID_GRAPH, "x have rank 2 instead of 3",
+                   add(self, RLX_OP_GATHER_SUM, NULL, (rlx_value_id[]){x, taps, parts}, 3, 1));
+    assert_refused(RLX_INVALID_GRAPH, "axis 2 of input 1 is 6, axis 2 of input 2 is 7",
+                   add(self, RLX_OP_GATHER_SUM, NULL, (rlx_value_id[]){planes, taps, parts}, 3, 1));
+    assert_status(RLX_INVALID_GRAPH,
+                  add(self, RLX_OP_GATHER_SUM, NULL, (rlx_value_id[]){planes, taps, taps}, 3, 1));
     assert_refused(RLX_INVALID_GRAPH, "updates are f32[4, 6], wanted f32[]",
                    add(self, RLX_OP_SCATTER_ND, &set, (rlx_value_id[]){x, line, x}, 3, 1));
     rlx_value_id indices = input(self, RLX_DTYPE_I32, DIMS(4, 6));

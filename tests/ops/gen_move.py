@@ -344,11 +344,20 @@ def packs(cases):
                         "" if dtype == "f32" else " to=i32"), [y])
 
 
+def sums(cases):
+    for dtype, places in (("f32", "i32"), ("f16", "i64")):
+        p, w = filled(dtype, 2, 3, 5), filled(dtype, 2, 3, 4)
+        k = listed(places, [2, 3, 4], [0, 4, 2, 1, 1, 5, 3, -1, 4, 4, 0, 0, 3, 2, 2, 9, 4, 1, -7, 0, 0, 0, 1, 4])
+        cases.write("gather", "gather_sum_" + dtype, [p, k, w], "y0 = gather_sum(x0, x1, x2)",
+                    [Array(dtype, [2, 3, 4], lambda n, c, i: sum(
+                        w[n, t, i] * p[n, c, k[n, t, i]] for t in range(3) if 0 <= k[n, t, i] < 5))])
+
+
 def main():
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cases")
     cases = Cases(sys.argv[1] if len(sys.argv) > 1 else folder)
     for family in (slices, joins, pads, shapes, gathers, scatters, states, flows,
-                   packs):
+                   packs, sums):
         family(cases)
     print("%d cases" % cases.count)
 

@@ -212,6 +212,10 @@ static void gather_ops(family *f) {
     OP(f, RLX_OP_GATHER_ND, &nd, x, n);
     OP(f, RLX_OP_SCATTER_ELEMENTS, &scatter, x, e, u);
     OP(f, RLX_OP_SCATTER_ND, &scatter, x, n, u);
+    uint32_t planes = input(f, RLX_DTYPE_F32, DIMS(2, 3, 5));
+    uint32_t taps = input(f, RLX_DTYPE_I32, DIMS(2, 4, 3));
+    uint32_t parts = input(f, RLX_DTYPE_F32, DIMS(2, 4, 3));
+    OP(f, RLX_OP_GATHER_SUM, NULL, planes, taps, parts);
 }
 
 static void move_ops(family *f) {

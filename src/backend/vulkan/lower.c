@@ -66,6 +66,8 @@ static lower_fn family_of(rlx_op op) {
         return rlx_vk_lower_unique;
     case RLX_OP_ROI_ALIGN:
         return rlx_vk_lower_roi_align;
+    case RLX_OP_GATHER_SUM:
+        return rlx_vk_lower_gather_sum;
     default:
         if (op >= RLX_OP_REDUCE_SUM && op <= RLX_OP_REDUCE_SUM_SQUARE) return rlx_vk_lower_reduce;
         if (op == RLX_OP_COPY || op == RLX_OP_IDENTITY ||

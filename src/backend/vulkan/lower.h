@@ -135,5 +135,6 @@ void rlx_vk_lower_nonzero(rlx_vk_lowering *self);
 void rlx_vk_lower_nms(rlx_vk_lowering *self);
 void rlx_vk_lower_unique(rlx_vk_lowering *self);
 void rlx_vk_lower_roi_align(rlx_vk_lowering *self);
+void rlx_vk_lower_gather_sum(rlx_vk_lowering *self);
 
 #endif

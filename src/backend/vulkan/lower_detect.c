@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops whose results are as many as a run finds (nonzero, nms, unique), and roi_align. The layouts
- * of their records stand at the top of the shaders. How many there are is an i64 of their own,
- * which those who come after read as an extent. */
+/* Ops whose results are as many as a run finds (nonzero, nms, unique), and those that read between
+ * pixels (roi_align, gather_sum). The layouts of their records stand at the top of the shaders. How
+ * many there are is an i64 of their own, which those who come after read as an extent. */
 #include "backend/vulkan/lower.h"
 #include "ir/dtype.h"
 
@@ -177,5 +177,21 @@ void rlx_vk_lower_roi_align(rlx_vk_lowering *self) {
     rlx_vk_limit_rounds(self, attrs->samples == 0       ? 4096 * 4096
                               : attrs->samples > 100000 ? INT64_MAX
                                                         : attrs->samples * attrs->samples);
+    rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(&query->out[0])));
+}
+
+void rlx_vk_lower_gather_sum(rlx_vk_lowering *self) {
+    const rlx_target_query *query = self->query;
+    if (!rlx_vk_is_float(query->in[0].dtype)) RLX_VK_REFUSE(self, "no shader for this dtype");
+    rlx_vk_begin(self, RLX_VK_GATHER_SUM);
+    for (uint32_t i = 0; i < 3; i++)
+        rlx_vk_set_dim(self, 1 + i, 3, i);
+    rlx_vk_set_dim(self, 4, 1, 1);
+    rlx_vk_set_dim(self, 5, 0, 2);
+    set_operand(self, 6, 1, 0);
+    set_operand(self, 10, 2, 1);
+    set_operand(self, 14, 3, 2);
+    set_operand(self, 18, OUTPUT, 3);
+    rlx_vk_limit_rounds(self, query->in[1].dims[1]);
     rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(&query->out[0])));
 }

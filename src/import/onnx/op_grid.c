@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GridSample, DeformConv and AffineGrid: places are computed, pixels fetched by gather, weighted
- * and summed. */
+/* GridSample, DeformConv and AffineGrid: where the neighbours of a point lie and how much each
+ * counts is computed, axis by axis; gather_sum reads them. */
 #include "import/onnx/ops.h"
 
 #include <string.h>
 
 typedef enum padding { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION } padding;
+enum { MOST_AXES = 3, MOST_NEIGHBOURS = 4 };
 
+/* Coordinates are [N][1] (one per axis) [P]. */
 typedef struct grid {
-    rlx_value_id pixels; /* [N][C][H W] */
-    int64_t n, c, h, w, points;
+    rlx_value_id pixels; /* [N][C][product of sizes] */
+    int64_t n, c, points;
+    int64_t sizes[MOST_AXES];
+    uint32_t axes;
     padding pad;
     bool align;
     rlx_dtype dtype; /* of the grid: places are computed in it */
@@ -50,35 +54,67 @@ static rlx_value_id reflect(ox *o, const grid *self, rlx_value_id x, int64_t siz
     return add(o, ox_where(o, is_even, rest, back), number(o, self, least));
 }
 
-/* Pixel (column x, row y), both whole numbers as floats [N][1][P]. */
-static rlx_value_id pixel(ox *o, const grid *self, rlx_value_id x, rlx_value_id y) {
-    const rlx_axis_attrs axis = {2};
-    const int64_t dims[] = {self->n, self->c, self->points};
-    double right = (double)(self->w - 1), bottom = (double)(self->h - 1);
-    if (self->pad == PAD_REFLECTION) {
-        x = reflect(o, self, x, self->w);
-        y = reflect(o, self, y, self->h);
-    }
-    rlx_value_id near_x = clip(o, x, 0, right), near_y = clip(o, y, 0, bottom);
-    rlx_dtype places = self->h * self->w <= INT32_MAX ? RLX_DTYPE_I32 : RLX_DTYPE_I64;
-    rlx_value_id index =
-        add(o, mul(o, ox_cast(o, near_y, places), ox_scalar(o, places, (double)self->w)),
-            ox_cast(o, near_x, places));
-    const rlx_value_id inputs[] = {self->pixels, ox_expand(o, index, dims, 3)};
-    rlx_value_id found = ox_node(o, RLX_OP_GATHER_ELEMENTS, &axis, inputs, 2);
-    if (self->pad != PAD_ZEROS) return found;
-    rlx_value_id inside = ox_binary(o, RLX_OP_AND, ox_binary(o, RLX_OP_EQUAL, x, near_x),
-                                    ox_binary(o, RLX_OP_EQUAL, y, near_y));
-    return ox_where(o, inside, found, ox_scalar(o, ox_dtype(o, found), 0));
+/* As many dims as coordinates have: `neighbours` along an axis, `points`, 1 elsewhere. */
+static void dims_of(const grid *self, uint32_t axis, int64_t neighbours, int64_t n, int64_t points,
+                    int64_t *dims) {
+    dims[0] = n;
+    for (uint32_t i = 0; i < self->axes; i++)
+        dims[1 + i] = i == axis ? neighbours : 1;
+    dims[1 + self->axes] = points;
 }
 
-/* Coordinate `part` of the grid in pixels, [N][1][P]. */
-static rlx_value_id coordinate(ox *o, const grid *self, rlx_value_id points, int64_t part,
-                               int64_t size) {
-    const int64_t dims[] = {self->n, 1, self->points};
-    rlx_value_id x = ox_reshape(o, ox_slice(o, points, 3, part, part + 1, 1), dims, 3);
+/* Numbers along an axis. */
+static rlx_value_id along(ox *o, const grid *self, uint32_t axis, const double *items,
+                          int64_t count) {
+    int64_t dims[RLX_MAX_RANK];
+    dims_of(self, axis, count, 1, 1, dims);
+    return ox_doubles(o, self->dtype, items, dims, self->axes + 2);
+}
+
+static rlx_value_id flat(ox *o, const grid *self, rlx_value_id x, int64_t neighbours) {
+    const int64_t dims[] = {self->n, neighbours, self->points};
+    return ox_reshape(o, x, dims, 3);
+}
+
+/* Where pixels lie, from whole numbers per axis, and (zeros) whether they are inside. */
+static rlx_value_id places(ox *o, const grid *self, const rlx_value_id *whole,
+                           rlx_value_id *out_inside) {
+    int64_t pixels = 1;
+    rlx_value_id sum = RLX_NONE, inside = RLX_NONE;
+    for (uint32_t i = 0; i < self->axes; i++)
+        pixels = ox_times(o, pixels, self->sizes[i]);
+    rlx_dtype dtype = pixels <= INT32_MAX ? RLX_DTYPE_I32 : RLX_DTYPE_I64;
+    for (uint32_t i = 0; i < self->axes && ox_ok(o); i++) {
+        rlx_value_id x = whole[i];
+        if (self->pad == PAD_REFLECTION) x = reflect(o, self, x, self->sizes[i]);
+        rlx_value_id near = clip(o, x, 0, (double)(self->sizes[i] - 1));
+        rlx_value_id place = ox_cast(o, near, dtype), fits = ox_binary(o, RLX_OP_EQUAL, x, near);
+        rlx_value_id size = ox_scalar(o, dtype, (double)self->sizes[i]);
+        sum = i == 0 ? place : add(o, mul(o, sum, size), place);
+        inside = i == 0 ? fits : ox_binary(o, RLX_OP_AND, inside, fits);
+    }
+    *out_inside = self->pad == PAD_ZEROS ? inside : RLX_NONE;
+    return sum;
+}
+
+/* The pixel at whole numbers, whatever its dtype. */
+static rlx_value_id nearest(ox *o, const grid *self, const rlx_value_id *whole) {
+    const rlx_axis_attrs axis = {2};
+    const int64_t dims[] = {self->n, self->c, self->points};
+    rlx_value_id inside, index = flat(o, self, places(o, self, whole, &inside), 1);
+    const rlx_value_id inputs[] = {self->pixels, ox_expand(o, index, dims, 3)};
+    rlx_value_id found = ox_node(o, RLX_OP_GATHER_ELEMENTS, &axis, inputs, 2);
+    if (inside == RLX_NONE) return found;
+    return ox_where(o, flat(o, self, inside, 1), found, ox_scalar(o, ox_dtype(o, found), 0));
+}
+
+/* Coordinate `axis` of the grid in pixels. */
+static rlx_value_id coordinate(ox *o, const grid *self, rlx_value_id points, uint32_t axis) {
+    int64_t dims[RLX_MAX_RANK], part = self->axes - 1 - axis, size = self->sizes[axis];
     double most = (double)size;
-    x = add(o, x, number(o, self, 1));
+    dims_of(self, axis, 1, self->n, self->points, dims);
+    rlx_value_id x = ox_slice(o, points, self->axes + 1, part, part + 1, 1);
+    x = add(o, ox_reshape(o, x, dims, self->axes + 2), number(o, self, 1));
     if (self->align) {
         x = mul(o, x, number(o, self, (most - 1) / 2));
     } else {
@@ -87,25 +123,6 @@ static rlx_value_id coordinate(ox *o, const grid *self, rlx_value_id points, int
     }
     if (self->pad == PAD_BORDER) return clip(o, x, 0, most - 1);
     return self->pad == PAD_REFLECTION ? reflect(o, self, x, size) : x;
-}
-
-static rlx_value_id weighted(ox *o, const grid *self, rlx_value_id x, rlx_value_id y,
-                             rlx_value_id weight) {
-    rlx_value_id found = pixel(o, self, x, y);
-    return mul(o, found, ox_cast(o, weight, ox_dtype(o, found)));
-}
-
-static rlx_value_id bilinear(ox *o, const grid *self, rlx_value_id x, rlx_value_id y) {
-    rlx_value_id one = number(o, self, 1);
-    rlx_value_id left = ox_unary(o, RLX_OP_FLOOR, x), top = ox_unary(o, RLX_OP_FLOOR, y);
-    rlx_value_id right = add(o, left, one), bottom = add(o, top, one);
-    rlx_value_id dx = sub(o, x, left), dy = sub(o, y, top);
-    rlx_value_id ex = sub(o, one, dx), ey = sub(o, one, dy);
-    rlx_value_id upper = add(o, weighted(o, self, left, top, mul(o, ex, ey)),
-                             weighted(o, self, right, top, mul(o, dx, ey)));
-    rlx_value_id lower = add(o, weighted(o, self, left, bottom, mul(o, ex, dy)),
-                             weighted(o, self, right, bottom, mul(o, dx, dy)));
-    return add(o, upper, lower);
 }
 
 /* c3 d^3 + c2 d^2 + c1 d + c0 */
@@ -117,64 +134,79 @@ static rlx_value_id cubic(ox *o, const grid *self, rlx_value_id d, const double 
 }
 
 /* The weights of four neighbours at distances d + 1, d, 1 - d, 2 - d; a = -0.75. */
-static void cubic_weights(ox *o, const grid *self, rlx_value_id d, rlx_value_id *weights) {
+static rlx_value_id cubic_weights(ox *o, const grid *self, uint32_t axis, rlx_value_id d) {
     static const double near_terms[] = {1, 0, -2.25, 1.25}; /* 1 - (a + 3) d^2 + (a + 2) d^3 */
     static const double far_terms[] = {3, -6, 3.75, -0.75}; /* a (d^3 - 5 d^2 + 8 d - 4) */
     rlx_value_id one = number(o, self, 1), rest = sub(o, one, d);
-    weights[0] = cubic(o, self, add(o, d, one), far_terms);
-    weights[1] = cubic(o, self, d, near_terms);
-    weights[2] = cubic(o, self, rest, near_terms);
-    weights[3] = cubic(o, self, add(o, rest, one), far_terms);
+    const rlx_value_id weights[] = {cubic(o, self, add(o, d, one), far_terms),
+                                    cubic(o, self, d, near_terms), cubic(o, self, rest, near_terms),
+                                    cubic(o, self, add(o, rest, one), far_terms)};
+    return ox_concat(o, weights, 4, 1 + axis);
 }
 
-static rlx_value_id bicubic(ox *o, const grid *self, rlx_value_id x, rlx_value_id y) {
-    rlx_value_id left = ox_unary(o, RLX_OP_FLOOR, x), top = ox_unary(o, RLX_OP_FLOOR, y);
-    rlx_value_id across[4], down[4], sum = RLX_NONE;
-    cubic_weights(o, self, sub(o, x, left), across);
-    cubic_weights(o, self, sub(o, y, top), down);
-    for (uint32_t i = 0; i < 16 && ox_ok(o); i++) {
-        rlx_value_id column = add(o, left, number(o, self, (double)(i % 4) - 1));
-        rlx_value_id row = add(o, top, number(o, self, (double)(i / 4) - 1));
-        rlx_value_id part = weighted(o, self, column, row, mul(o, across[i % 4], down[i / 4]));
-        sum = sum == RLX_NONE ? part : add(o, sum, part);
+/* Pixels between which a point lies, weighted: two along each axis, or four. `at` has a coordinate
+ * per axis. */
+static rlx_value_id between(ox *o, const grid *self, const rlx_value_id *at, bool is_cubic) {
+    static const double offsets[MOST_NEIGHBOURS] = {-1, 0, 1, 2}, ends[2] = {1, 0};
+    const int64_t neighbours = is_cubic ? 4 : 2;
+    rlx_value_id whole[MOST_AXES], weights = RLX_NONE, inside;
+    int64_t all = 1;
+    for (uint32_t i = 0; i < self->axes && ox_ok(o); i++) {
+        rlx_value_id first = ox_unary(o, RLX_OP_FLOOR, at[i]), d = sub(o, at[i], first), part;
+        whole[i] = add(o, first, along(o, self, i, offsets + (is_cubic ? 0 : 1), neighbours));
+        part = is_cubic ? cubic_weights(o, self, i, d)
+                        : ox_unary(o, RLX_OP_ABS, sub(o, d, along(o, self, i, ends, 2)));
+        weights = i == 0 ? part : mul(o, weights, part);
+        all *= neighbours;
     }
-    return sum;
+    if (!ox_ok(o)) return RLX_NONE;
+    rlx_value_id index = places(o, self, whole, &inside);
+    if (inside != RLX_NONE)
+        index = ox_where(o, inside, index, ox_scalar(o, ox_dtype(o, index), -1));
+    weights = ox_cast(o, flat(o, self, weights, all), ox_dtype(o, self->pixels));
+    const rlx_value_id inputs[] = {self->pixels, flat(o, self, index, all), weights};
+    return ox_node(o, RLX_OP_GATHER_SUM, NULL, inputs, 3);
 }
 
 void rlx_ox_grid_sample(ox *o) {
-    rlx_value_id x = ox_in(o, 0), points = ox_in(o, 1);
+    rlx_value_id x = ox_in(o, 0), points = ox_in(o, 1), at[MOST_AXES], y;
     const char *mode = ox_text(o, "mode", o->since < 20 ? "bilinear" : "linear");
     const char *pad = ox_text(o, "padding_mode", "zeros");
     grid self = {.align = ox_int(o, "align_corners", 0) != 0, .dtype = ox_dtype(o, points)};
-    if (ox_ok(o) && (ox_rank(o, x) != 4 || ox_rank(o, points) != 4))
-        ox_unsupported(o, "inputs of rank %u", ox_rank(o, x));
+    int64_t result[RLX_MAX_RANK], pixels = 1;
+    uint32_t rank = ox_ok(o) ? ox_rank(o, x) : 4;
+    if (ox_ok(o) && (rank < 3 || rank > MOST_AXES + 2 || ox_rank(o, points) != rank))
+        ox_unsupported(o, "inputs of rank %u", rank);
     if (!ox_ok(o)) return;
     self.pad = strcmp(pad, "border") == 0       ? PAD_BORDER
                : strcmp(pad, "reflection") == 0 ? PAD_REFLECTION
                                                 : PAD_ZEROS;
-    self.n = ox_dim(o, x, 0);
-    self.c = ox_dim(o, x, 1);
-    self.h = ox_dim(o, x, 2);
-    self.w = ox_dim(o, x, 3);
-    self.points = ox_times(o, ox_dim(o, points, 1), ox_dim(o, points, 2));
-    const int64_t flat[] = {self.n, self.c, ox_times(o, self.h, self.w)};
-    const int64_t result[] = {self.n, self.c, ox_dim(o, points, 1), ox_dim(o, points, 2)};
-    self.pixels = ox_reshape(o, x, flat, 3);
-    rlx_value_id column = coordinate(o, &self, points, 0, self.w);
-    rlx_value_id row = coordinate(o, &self, points, 1, self.h);
-    rlx_value_id y;
-    if (strcmp(mode, "nearest") == 0) {
-        y = pixel(o, &self, ox_unary(o, RLX_OP_ROUND, column), ox_unary(o, RLX_OP_ROUND, row));
-    } else if (strcmp(mode, "bicubic") == 0 || strcmp(mode, "cubic") == 0) {
-        y = bicubic(o, &self, column, row);
-    } else {
-        y = bilinear(o, &self, column, row);
+    self.axes = rank - 2;
+    self.n = result[0] = ox_dim(o, x, 0);
+    self.c = result[1] = ox_dim(o, x, 1);
+    self.points = 1;
+    for (uint32_t i = 0; i < self.axes; i++) {
+        self.sizes[i] = ox_dim(o, x, 2 + i);
+        pixels = ox_times(o, pixels, self.sizes[i]);
+        result[2 + i] = ox_dim(o, points, 1 + i);
+        self.points = ox_times(o, self.points, result[2 + i]);
     }
-    ox_give(o, 0, ox_reshape(o, y, result, 4));
+    const int64_t planes[] = {self.n, self.c, pixels};
+    self.pixels = ox_reshape(o, x, planes, 3);
+    bool is_nearest = strcmp(mode, "nearest") == 0;
+    for (uint32_t i = 0; i < self.axes && ox_ok(o); i++) {
+        at[i] = coordinate(o, &self, points, i);
+        if (is_nearest) at[i] = ox_unary(o, RLX_OP_ROUND, at[i]);
+    }
+    if (!ox_ok(o)) return;
+    y = is_nearest
+            ? nearest(o, &self, at)
+            : between(o, &self, at, strcmp(mode, "bicubic") == 0 || strcmp(mode, "cubic") == 0);
+    ox_give(o, 0, ox_reshape(o, y, result, rank));
 }
 
 /* Where the kernel of a DeformConv would read along one axis, moved by the offsets `moved`
- * [N groups][kernel][points]; `is_row` says which axis. Gives [N groups][1][kernel points]. */
+ * [N groups][kernel][points]; `is_row` says which axis. Gives [N groups][1][1][kernel points]. */
 static rlx_value_id deformed(ox *o, const grid *self, const rlx_conv_attrs *conv,
                              rlx_value_id moved, const int64_t *kernel, const int64_t *out,
                              bool is_row) {
@@ -184,7 +216,7 @@ static rlx_value_id deformed(ox *o, const grid *self, const rlx_conv_attrs *conv
     int64_t far = conv->dilations.count > axis ? conv->dilations.items[axis] : 1;
     int64_t pad = conv->pads.count > axis ? conv->pads.items[axis] : 0;
     const int64_t tap_dims[] = {1, taps, 1}, point_dims[] = {1, 1, points};
-    const int64_t dims[] = {self->n, 1, self->points};
+    const int64_t dims[] = {self->n, 1, 1, self->points};
     double *by_tap = ox_memory(o, (uint64_t)taps, sizeof *by_tap);
     double *by_point = ox_memory(o, (uint64_t)points, sizeof *by_point);
     if (!ox_ok(o)) return RLX_NONE;
@@ -194,7 +226,7 @@ static rlx_value_id deformed(ox *o, const grid *self, const rlx_conv_attrs *conv
         by_point[i] = (double)((is_row ? i / out[1] : i % out[1]) * stride);
     moved = add(o, moved, ox_doubles(o, self->dtype, by_tap, tap_dims, 3));
     moved = add(o, moved, ox_doubles(o, self->dtype, by_point, point_dims, 3));
-    return ox_reshape(o, moved, dims, 3);
+    return ox_reshape(o, moved, dims, 4);
 }
 
 /* Whether x, w and the offsets of a DeformConv go together. */
@@ -229,19 +261,19 @@ void rlx_ox_deform_conv(ox *o) {
     const int64_t kernel[] = {ox_dim(o, w, 2), ox_dim(o, w, 3)};
     const int64_t out[] = {ox_dim(o, offset, 2), ox_dim(o, offset, 3)};
     const int64_t taps = kernel[0] * kernel[1], points = out[0] * out[1];
-    grid self = {.n = ox_times(o, n, parts), .c = c / parts, .h = ox_dim(o, x, 2)};
-    self.w = ox_dim(o, x, 3);
+    grid self = {.n = ox_times(o, n, parts), .c = c / parts, .axes = 2};
+    self.sizes[0] = ox_dim(o, x, 2), self.sizes[1] = ox_dim(o, x, 3);
     self.points = ox_times(o, taps, points);
     self.dtype = ox_dtype(o, offset);
-    const int64_t pixels[] = {self.n, self.c, ox_times(o, self.h, self.w)};
+    const int64_t pixels[] = {self.n, self.c, ox_times(o, self.sizes[0], self.sizes[1])};
     const int64_t pairs[] = {self.n, taps, 2, points}, one[] = {self.n, taps, points};
     self.pixels = ox_reshape(o, x, pixels, 3);
     offset = ox_reshape(o, offset, pairs, 4);
     rlx_value_id rows = ox_reshape(o, ox_slice(o, offset, 2, 0, 1, 1), one, 3);
     rlx_value_id across = ox_reshape(o, ox_slice(o, offset, 2, 1, 2, 1), one, 3);
-    rows = deformed(o, &self, &conv, rows, kernel, out, true);
-    across = deformed(o, &self, &conv, across, kernel, out, false);
-    rlx_value_id read = bilinear(o, &self, across, rows);
+    const rlx_value_id at[] = {deformed(o, &self, &conv, rows, kernel, out, true),
+                               deformed(o, &self, &conv, across, kernel, out, false)};
+    rlx_value_id read = between(o, &self, at, false);
     const int64_t single[] = {self.n, 1, self.points};
     if (mask != RLX_NONE) read = mul(o, read, ox_reshape(o, mask, single, 3));
     const int64_t depth = ox_times(o, c / conv.groups, taps);

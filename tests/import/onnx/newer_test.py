@@ -116,6 +116,22 @@ def deform_conv_with_a_mask(g, is_plain):
     return [g.Add(g.const("f32", [1, 3, 5, 6], out), g.Mul(g.ReduceSum(x, keepdims=0), g.scalar(0.0)))]
 
 
+@case(atol=1e-5, opset=20)
+def grid_sample_of_a_volume(g, is_plain):
+    x, grid = g.given("x", "f32", [1, 2, 3, 4, 5]), g.given("grid", "f32", [1, 2, 3, 2, 3], scale=1.3)
+    if not is_plain:
+        return [g.GridSample(x, grid, align_corners=1)]
+    pixels, points = (data[3] for data in g.data)
+    out = []
+    for channel in range(2):
+        for at in range(12):
+            z, y, column = ((points[3 * at + 2 - i] + 1) * (size - 1) / 2 for i, size in enumerate((3, 4, 5)))
+            low = math.floor(z)
+            out.append(sum(part * sampled(pixels[(channel * 3 + layer) * 20:][:20], 4, 5, y, column)
+                           for layer, part in ((low, 1 - (z - low)), (low + 1, z - low)) if 0 <= layer < 3))
+    return [g.Add(g.const("f32", [1, 2, 2, 3, 2], out), g.Mul(g.ReduceSum(x, keepdims=0), g.scalar(0.0)))]
+
+
 def four_bits(g, kind, dims, values):
     """A tensor of INT4 (22) or UINT4 (21)."""
     name, raw = g.name() + "_c", bytes(values[i] & 15 | (values[i + 1] & 15) << 4 for i in range(0, len(values), 2))

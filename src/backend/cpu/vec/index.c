@@ -200,7 +200,7 @@ static bool takes_rows(const rlx_target_query *query) {
 /* gather_elements: out[i][j] = in[index[i][j]][j] for axis 0. An item is a row along the last axis.
  * An index becomes places first, PLACES at a time; where rows share it more at a time, so
  * that what one of them reads stays near. */
-enum { PLACES = 512, SHARED_PLACES = 4096 };
+enum { PLACES = 512, SHARED_PLACES = 1024 };
 
 typedef struct picks {
     const rlx_kernel_args *args;
@@ -305,11 +305,9 @@ static bool is_whole_row(const picks *self) {
            self->out->strides[self->outer] == 1;
 }
 
-static void pick_whole_row(const picks *self, int64_t item) {
+static void pick_whole_row(const picks *self, int64_t from, int64_t to, int64_t pick) {
     size_t bytes = rlx_dtype_row_of(self->in->dtype)->block_bytes;
-    int64_t from = rlx_ref_offset(self->outer, self->out->dims, self->strides, item);
-    int64_t to = rlx_ref_offset(self->outer, self->out->dims, self->out->strides, item);
-    int64_t wanted = rlx_index_at(self->index->dtype, self->index->data, pick_of(self, item));
+    int64_t wanted = rlx_index_at(self->index->dtype, self->index->data, pick);
     int64_t at = rlx_index_check(self->args, wanted, self->dim);
     char *out = (char *)self->out->data + to * (int64_t)bytes;
     from += at * self->axis_stride;
@@ -321,13 +319,34 @@ static void pick_whole_row(const picks *self, int64_t item) {
     }
 }
 
+/* Offsets go along with the rows: dividing for each takes longer than moving a short one. */
+static void pick_whole_rows(const picks *self, int64_t begin, int64_t end) {
+    const int64_t *dims = self->out->dims, *steps = self->out->strides;
+    int64_t from = rlx_ref_offset(self->outer, dims, self->strides, begin), at[RLX_MAX_RANK];
+    int64_t to = rlx_ref_offset(self->outer, dims, steps, begin), pick = pick_of(self, begin);
+    int64_t rest = begin;
+    for (uint32_t i = self->outer; i-- > 0 && begin < end; rest /= dims[i])
+        at[i] = rest % dims[i];
+    for (int64_t item = begin; item < end; item++) {
+        pick_whole_row(self, from, to, pick);
+        for (uint32_t i = self->outer; i-- > 0;) {
+            bool is_last = ++at[i] == dims[i];
+            int64_t moved = is_last ? 1 - dims[i] : 1;
+            from += moved * self->strides[i], to += moved * steps[i];
+            pick += moved * self->index->strides[i];
+            if (!is_last) break;
+            at[i] = 0;
+        }
+    }
+}
+
 static void run_elements(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     picks self = picks_of(args);
     int64_t places[SHARED_PLACES];
-    bool is_whole = is_whole_row(&self);
-    for (int64_t item = begin; item < end && is_whole; item++)
-        pick_whole_row(&self, item);
-    if (is_whole) return;
+    if (is_whole_row(&self)) {
+        pick_whole_rows(&self, begin, end);
+        return;
+    }
     for (int64_t item = begin, next; item < end; item = next) {
         int64_t pick = pick_of(&self, item);
         for (next = item + 1; next < end && pick_of(&self, next) == pick;)

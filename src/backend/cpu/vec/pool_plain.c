@@ -353,16 +353,27 @@ static void thin_out(const float *from, int64_t stride, int64_t count, float *to
         to[i] = from[i * stride];
 }
 
-/* Divided, if they are sums. */
+/* VF of them, of which n are wanted. What lies behind them may be read. */
+VEC_INLINE vf thinned(const float *from, int64_t stride, int64_t n) {
+    float some[VF];
+    if (stride == 1) return vf_load(from);
+    if (stride == 2) return every_second(vf_load(from), vf_load(from + VF));
+    for (int64_t i = 0; i < n; i++)
+        some[i] = from[i * stride];
+    return vf_load_n(some, n);
+}
+
+/* Sums are divided before they are stored: what was stored in part is slow to load. */
 static void put_row(const pool *self, const float *windows, float divisor, const parts *p,
                     int64_t to) {
     const rlx_window *w = &self->axes[X];
     float *out = self->y->dtype == RLX_DTYPE_F32 ? (float *)self->y->data + to : p->row;
-    thin_out(windows, w->stride, w->out, out);
+    if (self->is_max) thin_out(windows, w->stride, w->out, out);
     for (int64_t i = 0; !self->is_max && i < w->out; i += VF) {
         int64_t n = rlx_ref_least(VF, w->out - i);
-        vf divide = vf_load(p->by + i) * divisor, x = vf_load_n(out + i, n);
-        vf_store_n(out + i, vf_select(divide > 0.0f, x / divide, vf_set(0)), n);
+        vf divide = vf_load(p->by + i) * divisor;
+        vf x = thinned(windows + i * w->stride, w->stride, n) / divide;
+        vf_store_n(out + i, vf_select(divide > 0.0f, x, vf_set(0)), n);
     }
     if (out == p->row) vec_write_f32(self->y, to, 1, w->out, out);
 }

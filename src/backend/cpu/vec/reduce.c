@@ -11,8 +11,9 @@
 #include <math.h>
 
 enum {
-    STRIP = 16 * VF,
-    ROWS = 4,            /* of a strip in one step */
+    STRIP = 32 * VF,     /* at most: rows up to that are read one after the other */
+    PART = STRIP / 2,    /* of longer rows, so that threads have something to share */
+    ROWS = 8,            /* of a strip in one step */
     ROOM = ROWS * STRIP, /* elements that are converted at a time */
     VD = VF / 2
 };
@@ -34,7 +35,7 @@ typedef struct reduction {
     vec_index kept, results, reduced; /* of x, of y, of x */
     int64_t count, length;            /* runs, and the elements of one: what a result stands for */
     int64_t stride;                   /* from one element of a run to the next */
-    int64_t outputs, inner;           /* all; side by side (strips) */
+    int64_t outputs, inner, strip;    /* all; side by side; and at a time (strips) */
     bool has_rows, has_strips;
 } reduction;
 
@@ -98,6 +99,7 @@ static reduction reduction_of(const rlx_kernel_args *args) {
     red.inner = take_last(&kept, &x_stride);
     (void)take_last(&results, &y_stride);
     red.has_strips = x_stride == 1 && y_stride == 1 && red.inner >= VF;
+    red.strip = red.inner <= STRIP ? red.inner : PART;
     if (!red.has_strips) return red;
     red.kept = kept;
     red.results = results;
@@ -188,6 +190,17 @@ VEC_INLINE void sum_piece(rlx_op op, const float *x, int64_t n, float most, vd_h
     sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
 }
 
+/* All lanes of four vectors, in a fixed order. */
+VEC_INLINE double sum_lanes(rlx_op op, const vd_half sums[4]) {
+    bool is_product = op == RLX_OP_REDUCE_PROD;
+    vd_half all = is_product ? (sums[0] * sums[1]) * (sums[2] * sums[3])
+                             : (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    double result[2] = {all[0], all[1]};
+    for (int i = 2; i < VD; i++)
+        result[i % 2] = is_product ? result[i % 2] * all[i] : result[i % 2] + all[i];
+    return is_product ? result[0] * result[1] : result[0] + result[1];
+}
+
 VEC_INLINE double sum_all(rlx_op op, const reduction *red, int64_t base, float most, float *room) {
     bool is_product = op == RLX_OP_REDUCE_PROD;
     vd_half none = (vd_half){0} + (is_product ? 1.0 : 0.0), sums[4] = {none, none, none, none};
@@ -199,12 +212,7 @@ VEC_INLINE double sum_all(rlx_op op, const reduction *red, int64_t base, float m
             sum_piece(op, elements(red, offset + i, n, room), n, most, sums);
         }
     }
-    vd_half all = is_product ? (sums[0] * sums[1]) * (sums[2] * sums[3])
-                             : (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    double result = all[0];
-    for (int i = 1; i < VD; i++)
-        result = is_product ? result * all[i] : result + all[i];
-    return result;
+    return sum_lanes(op, sums);
 }
 
 VEC_INLINE void extreme_piece(rlx_op op, const float *x, int64_t n, float none, vf best[4]) {
@@ -232,12 +240,11 @@ VEC_INLINE float extreme_all(rlx_op op, const reduction *red, int64_t base, floa
     }
     vf all =
         join_extreme(op, join_extreme(op, best[0], best[1]), join_extreme(op, best[2], best[3]));
-    float result = all[0];
-    for (int i = 1; i < VF; i++) {
-        bool better = op == RLX_OP_REDUCE_MAX ? all[i] > result : all[i] < result;
-        if (result == result && (better || all[i] != all[i])) result = all[i];
-    }
-    return result;
+    if (vi_all(all == all)) return op == RLX_OP_REDUCE_MAX ? vf_highest(all) : vf_lowest(all);
+    int i = 0;
+    while (all[i] == all[i])
+        i++;
+    return all[i];
 }
 
 /* The first of the zeros, since -0 and +0 are equal. */
@@ -290,10 +297,30 @@ VEC_INLINE void run_short(rlx_op op, const reduction *red, int64_t begin, int64_
     }
 }
 
+/* Sums and means of rows of f32 that are one run each: nothing is asked beside the row. */
+static bool is_single(const reduction *red) {
+    return red->count == 1 && red->x->dtype == RLX_DTYPE_F32 && red->kept.rank <= 1;
+}
+static void run_single(const reduction *red, int64_t begin, int64_t end) {
+    const int64_t step = red->kept.rank == 0 ? 0 : red->kept.strides[0];
+    const int64_t y_step = red->kept.rank == 0 ? 0 : red->results.strides[0];
+    for (int64_t item = begin; item < end; item++) {
+        vd_half sums[4] = {{0}, {0}, {0}, {0}};
+        sum_piece(RLX_OP_REDUCE_SUM, (const float *)red->x->data + item * step, red->length, 0,
+                  sums);
+        ((float *)red->y->data)[item * y_step] =
+            (float)finish(red, sum_lanes(RLX_OP_REDUCE_SUM, sums));
+    }
+}
+
 VEC_INLINE void run_rows(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
     float room[ROOM];
     if (op != RLX_OP_REDUCE_LOG_SUM_EXP && is_short(red)) {
         run_short(op, red, begin, end);
+        return;
+    }
+    if (op == RLX_OP_REDUCE_SUM && is_single(red)) {
+        run_single(red, begin, end);
         return;
     }
     for (int64_t item = begin; item < end; item++) {
@@ -309,41 +336,61 @@ VEC_INLINE void run_rows(rlx_op op, const reduction *red, int64_t begin, int64_t
         } else {
             value = finish(red, sum_all(op, red, base, 0, room));
         }
-        rlx_ref_write_f64(red->y, out, 1, 1, &value);
+        if (red->y->dtype == RLX_DTYPE_F32) {
+            ((float *)red->y->data)[out] = (float)value; /* no call */
+        } else {
+            rlx_ref_write_f64(red->y, out, 1, 1, &value);
+        }
     }
 }
 
-/* ROWS rows of a whole strip; those of 16 bits side by side in the room. The rows to come are asked
- * for: they are far apart. */
-enum { ROWS_AHEAD = 8 };
-static const float *whole_rows(const reduction *red, int64_t offset, float *room,
-                               int64_t *out_step) {
+/* ROWS rows of a strip; those of 16 bits side by side in the room. Rows that are far apart are
+ * asked for before their turn. */
+enum { ROWS_AHEAD = 8, FAR = 2048 };
+static const float *some_rows(const reduction *red, int64_t offset, int64_t width, float *room,
+                              int64_t *out_step) {
     int64_t bytes = vec_bytes(red->x->dtype), step = red->stride * bytes;
     const char *x = vec_at(red->x, bytes, offset);
-    for (int64_t line = 0; line < STRIP * bytes; line += 64) {
+    for (int64_t line = 0; step > FAR && line < width * bytes; line += 64) {
         for (int r = 0; r < ROWS; r++)
             __builtin_prefetch(x + (ROWS_AHEAD + r) * step + line);
     }
-    if (red->x->dtype == RLX_DTYPE_F32) {
-        *out_step = red->stride;
-        return (const float *)red->x->data + offset;
-    }
+    *out_step = red->stride;
+    if (red->x->dtype == RLX_DTYPE_F32) return (const float *)red->x->data + offset;
+    *out_step = width;
+    if (red->stride == width) return elements(red, offset, ROWS * width, room);
     for (int r = 0; r < ROWS; r++)
-        rlx_ref_read_f32(red->x, offset + r * red->stride, 1, STRIP, room + r * STRIP);
-    *out_step = STRIP;
+        rlx_ref_read_f32(red->x, offset + r * red->stride, 1, width, room + r * width);
     return room;
 }
 
+/* Vectors from `first` on of some rows, for every op: ends of strips and the last rows. */
+static void join_some(rlx_op op, const float *x, int64_t step, int64_t rows, int64_t first,
+                      int64_t width, vd_half sums[2 * STRIP / VF]) {
+    float tail[VF];
+    vd_half low, high;
+    for (int64_t r = 0; r < rows; r++, x += step) {
+        for (int64_t k = first; k * VF < width; k++) {
+            widen(padded(op, x + k * VF, width - k * VF, tail), &low, &high);
+            sums[2 * k] = join_sum(op, sums[2 * k], low);
+            sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
+        }
+    }
+}
+
 /* One after the other to sums that are loaded and stored once. */
-VEC_INLINE void strip_rows(rlx_op op, const float *x, int64_t step, vd_half sums[2 * STRIP / VF]) {
-    VEC_ROLLED for (int k = 0; k < STRIP / VF; k++) {
-        vd_half a = sums[2 * k], b = sums[2 * k + 1], low, high;
+VEC_INLINE void strip_rows(rlx_op op, const float *x, int64_t step, int64_t width,
+                           vd_half sums[2 * STRIP / VF]) {
+    vd_half low, high;
+    for (int64_t k = 0; k < width / VF; k++) {
+        vd_half a = sums[2 * k], b = sums[2 * k + 1];
         VEC_UNROLLED for (int r = 0; r < ROWS; r++) {
             widen(x + r * step + k * VF, &low, &high);
             a = join_sum(op, a, low), b = join_sum(op, b, high);
         }
         sums[2 * k] = a, sums[2 * k + 1] = b;
     }
+    if (width % VF != 0) join_some(op, x, step, ROWS, width / VF, width, sums);
 }
 
 VEC_INLINE vf part_of_row(const float *x, int k, int64_t width) {
@@ -354,29 +401,19 @@ VEC_INLINE vf part_of_row(const float *x, int k, int64_t width) {
 /* One strip: `width` results side by side, at most STRIP. Lanes beyond the width are not used. */
 VEC_INLINE void strip_sums(rlx_op op, const reduction *red, int64_t base, int64_t width,
                            vd_half sums[2 * STRIP / VF]) {
-    vd_half none = (vd_half){0} + (double)nothing(op), low, high;
-    int vectors = (int)rlx_ref_divide_up(width, VF);
-    float room[ROOM], tail[VF];
+    vd_half none = (vd_half){0} + (double)nothing(op);
+    float room[ROOM];
     for (int k = 0; k < 2 * STRIP / VF; k++)
         sums[k] = none;
     for (int64_t run = 0; run < red->count; run++) {
         int64_t offset = base + vec_index_at(&red->reduced, run), i = 0, step;
-        for (; width == STRIP && i + ROWS <= red->length; i += ROWS) {
-            const float *x = whole_rows(red, offset + i * red->stride, room, &step);
-            strip_rows(op, x, step, sums);
+        for (; i + ROWS <= red->length; i += ROWS) {
+            const float *x = some_rows(red, offset + i * red->stride, width, room, &step);
+            strip_rows(op, x, step, width, sums);
         }
-        /* Rows without gaps are converted together. */
-        int64_t most = red->x->dtype != RLX_DTYPE_F32 && red->stride == width ? ROOM / width : 1;
-        for (int64_t rows; i < red->length; i += rows) {
-            rows = rlx_ref_least(most, red->length - i);
-            const float *x = elements(red, offset + i * red->stride, rows * width, room);
-            for (int64_t r = 0; r < rows * vectors; r++) {
-                int64_t k = r % vectors;
-                widen(padded(op, x + r / vectors * width + k * VF, width - k * VF, tail), &low,
-                      &high);
-                sums[2 * k] = join_sum(op, sums[2 * k], low);
-                sums[2 * k + 1] = join_sum(op, sums[2 * k + 1], high);
-            }
+        for (; i < red->length; i++) {
+            const float *x = elements(red, offset + i * red->stride, width, room);
+            join_some(op, x, 0, 1, 0, width, sums);
         }
     }
 }
@@ -413,14 +450,15 @@ VEC_INLINE void do_strip(rlx_op op, const reduction *red, int64_t base, int64_t 
 }
 
 VEC_INLINE void run_strips(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
-    int64_t strips = rlx_ref_divide_up(red->inner, STRIP);
+    int64_t strips = rlx_ref_divide_up(red->inner, red->strip);
     for (int64_t item = begin; item < end; item++) {
-        int64_t outer = item / strips, first = item % strips * STRIP;
+        int64_t outer = item / strips, first = item % strips * red->strip;
         int64_t base = vec_index_at(&red->kept, outer) + first;
         int64_t out = vec_index_at(&red->results, outer) + first;
+        int64_t width = rlx_ref_least(red->strip, red->inner - first);
         double values[STRIP];
-        do_strip(op, red, base, rlx_ref_least(STRIP, red->inner - first), values);
-        rlx_ref_write_f64(red->y, out, 1, rlx_ref_least(STRIP, red->inner - first), values);
+        do_strip(op, red, base, width, values);
+        rlx_ref_write_f64(red->y, out, 1, width, values);
     }
 }
 
@@ -435,10 +473,8 @@ static void run_op(const reduction *red, int64_t begin, int64_t end) {
         RUN(RLX_OP_REDUCE_MIN);
         break;
     case RLX_OP_REDUCE_PROD:
-        RUN(RLX_OP_REDUCE_PROD);
-        break;
     case RLX_OP_REDUCE_L1:
-        RUN(RLX_OP_REDUCE_L1);
+        RUN(red->op); /* seldom: one set of loops that ask */
         break;
     case RLX_OP_REDUCE_L2:
     case RLX_OP_REDUCE_SUM_SQUARE:
@@ -471,12 +507,12 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
 static int64_t items(const rlx_kernel_args *args) {
     reduction red = reduction_of(args);
     if (red.has_rows || !fits(&red)) return vec_scalar_items(args);
-    return red.outputs / red.inner * rlx_ref_divide_up(red.inner, STRIP);
+    return red.outputs / red.inner * rlx_ref_divide_up(red.inner, red.strip);
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
     reduction red = reduction_of(args);
-    int64_t wide = red.has_strips ? rlx_ref_least(STRIP, red.inner) : 1;
+    int64_t wide = red.has_strips ? red.strip : 1;
     return rlx_ref_cost(rlx_ref_cost(red.count, red.length), wide);
 }
 
