@@ -112,11 +112,11 @@ struct vec_link {
     double alpha, beta;
 };
 
-/* Links by what they do and the dtype of the result; NULL where there is none. The binary ones are
- * value (op) memory, or memory (op) value where `is_reversed`. */
+/* Links by what they do, the numbers and the dtype of the result in a step; NULL where there is
+ * none. The binary ones are value (op) memory, or memory (op) value where `is_reversed`. */
 #define vec_link_of_unary  VEC_SYMBOL(elementwise_link_unary)
 #define vec_link_of_binary VEC_SYMBOL(elementwise_link_binary)
-vec_link_run vec_link_of_unary(rlx_op op, rlx_dtype dtype);
+vec_link_run vec_link_of_unary(const vec_step *step);
 vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed);
 /* The binary ones with memory of 16-bit floats. */
 #define vec_link_of_half VEC_SYMBOL(elementwise_link_half)

@@ -47,7 +47,7 @@ static bool is_possible(const vec_program *self, uint32_t index) {
         if (vec_cell_of(step->operands[k]) != RLX_DTYPE_F32 && !is_read_byte) return false;
     }
     if (is_cast || step->op == RLX_OP_IDENTITY) return true;
-    return step->in_count == 1 ? vec_link_of_unary(step->op, step->dtype) != NULL
+    return step->in_count == 1 ? vec_link_of_unary(step) != NULL
                                : vec_link_of_binary(step->op, false) != NULL;
 }
 
@@ -134,7 +134,7 @@ static void add_step(vec_program *self, uint32_t index) {
     if (step->in_count == 2) {
         add_binary(self, index);
     } else if (step->op != RLX_OP_CAST && step->op != RLX_OP_IDENTITY) {
-        add(self, vec_link_of_unary(step->op, step->dtype), VEC_SLOT_NONE, step);
+        add(self, vec_link_of_unary(step), VEC_SLOT_NONE, step);
     }
     if (index + 1 == self->step_count) return;
     if (step->dtype != RLX_DTYPE_F32)
