@@ -204,6 +204,10 @@ bool vec_reads_in_place(const vec_program *self);
  * goes to the output, or to the frame where the output is not flat. */
 #define vec_run_code VEC_SYMBOL(elementwise_run_code)
 void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int64_t count);
+/* Runs that many whole rows of the sweep, each of at least a block, where operands need no tiles
+ * and stores go to the caches; false: it did nothing, an input lies where the output is. */
+#define vec_run_rows VEC_SYMBOL(elementwise_run_rows)
+bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows);
 /* Points the links of a frame at a span for vec_run_abreast, where operands need no tiles. */
 #define vec_point_span VEC_SYMBOL(elementwise_point_span)
 void vec_point_span(const vec_frame *frame, int64_t index, const int64_t *at);
