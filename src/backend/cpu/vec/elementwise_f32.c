@@ -306,6 +306,26 @@ vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype) {
 
 typedef int8_t small __attribute__((vector_size(VF)));
 typedef uint8_t small_unsigned __attribute__((vector_size(VF)));
+/* gcc takes bytes apart one by one if it is not told. */
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+VEC_INLINE vf vf_of_i8(const int8_t *from) {
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
+}
+VEC_INLINE vf vf_of_u8(const uint8_t *from) {
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(x));
+}
+#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE vf vf_of_i8(const int8_t *from) {
+    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
+}
+VEC_INLINE vf vf_of_u8(const uint8_t *from) {
+    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x));
+}
+#else
 VEC_INLINE vf vf_of_i8(const int8_t *from) {
     small x;
     memcpy(&x, from, sizeof x);
@@ -316,6 +336,7 @@ VEC_INLINE vf vf_of_u8(const uint8_t *from) {
     memcpy(&x, from, sizeof x);
     return __builtin_convertvector(x, vf);
 }
+#endif
 /* Memory to the value. */
 #define LOAD(name, T, get)                                                                  \
     LINK(load_##name) {                                                                     \
