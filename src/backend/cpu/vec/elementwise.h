@@ -118,6 +118,9 @@ struct vec_link {
 #define vec_link_of_binary VEC_SYMBOL(elementwise_link_binary)
 vec_link_run vec_link_of_unary(const vec_step *step);
 vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed);
+/* The binary ones with memory of one number in every lane. */
+#define vec_link_of_number VEC_SYMBOL(elementwise_link_number)
+vec_link_run vec_link_of_number(rlx_op op, bool is_reversed);
 /* The binary ones with memory of 16-bit floats. */
 #define vec_link_of_half VEC_SYMBOL(elementwise_link_half)
 vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype);

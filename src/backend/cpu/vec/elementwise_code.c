@@ -117,6 +117,8 @@ static void add_binary(vec_program *self, uint32_t index) {
     uint16_t slot = step->in[memory];
     if (half != NULL) {
         add(self, half, slot, step);
+    } else if (slot < VEC_INPUTS && self->inputs[slot].is_spread) {
+        add(self, vec_link_of_number(step->op, memory == 0), slot, step);
     } else {
         add(self, vec_link_of_binary(step->op, memory == 0), memory_slot(self, slot), step);
     }

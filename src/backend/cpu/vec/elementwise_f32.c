@@ -170,6 +170,18 @@ BINARY(PRELU, prelu)
 REVERSED(SUB, subtract)
 REVERSED(DIV, divide)
 
+/* With one number for all of a span: read once per block. */
+#define WITH_NUMBER(name, function)                                                     \
+    LINK(number_##name) {                                                               \
+        const vf m = vf_load(floats_at(link, 0));                                       \
+        a = function(a, m), b = function(b, m), c = function(c, m), d = function(d, m); \
+        e = function(e, m), f = function(f, m), g = function(g, m), h = function(h, m); \
+        PASS_ON;                                                                        \
+    }
+WITH_NUMBER(ADD, add)
+WITH_NUMBER(SUB, subtract)
+WITH_NUMBER(MUL, multiply)
+
 VEC_INLINE vf get_f16(const uint16_t *from) {
     return vf_of_f16(vh_load(from));
 }
@@ -293,6 +305,12 @@ vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed) {
     default:
         return NULL;
     }
+}
+
+vec_link_run vec_link_of_number(rlx_op op, bool is_reversed) {
+    if (op == RLX_OP_ADD) return number_ADD;
+    if (op == RLX_OP_MUL) return number_MUL;
+    return op == RLX_OP_SUB && !is_reversed ? number_SUB : vec_link_of_binary(op, is_reversed);
 }
 
 vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype) {
