@@ -190,16 +190,12 @@ static bool is_same(rlx_dtype dtype, const char *a, const char *b, int64_t i) {
     return x != x && y != y;
 }
 
-/* Whether the chain in one gives what its ops gave. */
-static bool check_chain(const rlx_cpu_level *level, chain *self, uint32_t number) {
-    rlx_chain_attrs attrs = {{self->step_count * RLX_CHAIN_WORDS, self->words}};
-    rlx_dtype dtype = self->steps[self->step_count - 1].dtype;
-    rlx_tensor out = tensor_of(self, dtype, INPUTS + MOST_STEPS);
+/* Whether the chain in one gives what its ops gave, in `out`. */
+static bool check_result(const rlx_cpu_level *level, const chain *self, const rlx_tensor *out,
+                         uint32_t number) {
     const char *single = (const char *)self->memory[INPUTS + self->step_count - 1];
-    run_one_by_one(level, self);
-    run_kernel(level, RLX_OP_CHAIN, &attrs, self->in, self->in_count, &out);
     for (int64_t i = 0; i < elements_of(self); i++) {
-        if (is_same(dtype, single, out.data, i)) continue;
+        if (is_same(out->dtype, single, out->data, i)) continue;
         fprintf(stderr, "chain %u of %u steps on %s: element %lld differs\n", number,
                 self->step_count, level->name, (long long)i);
         for (uint32_t s = 0; s < self->step_count; s++) {
@@ -213,6 +209,23 @@ static bool check_chain(const rlx_cpu_level *level, chain *self, uint32_t number
     return true;
 }
 
+/* Once apart from its inputs, and where elements are as wide in the place of the first. */
+static bool check_chain(const rlx_cpu_level *level, chain *self, uint32_t number) {
+    rlx_chain_attrs attrs = {{self->step_count * RLX_CHAIN_WORDS, self->words}};
+    rlx_dtype dtype = self->steps[self->step_count - 1].dtype;
+    rlx_tensor out = tensor_of(self, dtype, INPUTS + MOST_STEPS), in[INPUTS];
+    uint64_t bytes = rlx_dtype_block_bytes(dtype);
+    run_one_by_one(level, self);
+    run_kernel(level, RLX_OP_CHAIN, &attrs, self->in, self->in_count, &out);
+    if (!check_result(level, self, &out, number)) return false;
+    if (rlx_dtype_block_bytes(self->in[0].dtype) != bytes) return true;
+    memcpy(in, self->in, sizeof in);
+    memcpy(out.data, in[0].data, (uint64_t)elements_of(self) * bytes);
+    in[0].data = out.data;
+    run_kernel(level, RLX_OP_CHAIN, &attrs, in, self->in_count, &out);
+    return check_result(level, self, &out, number);
+}
+
 static void a_chain_has_the_bits_of_its_ops(void **state) {
     const rlx_cpu_level *levels[KERNEL_LEVELS];
     uint32_t count = kernel_levels(levels), bad = 0;
@@ -222,7 +235,7 @@ static void a_chain_has_the_bits_of_its_ops(void **state) {
     for (uint32_t number = 0; number < CHAINS; number++) {
         random_state = number * 2654435761u + 1;
         self->dims[0] = 1 + pick(3), self->dims[1] = 1 + pick(5);
-        self->dims[2] = pick(4) == 0 ? 512 + pick(1300) / self->dims[1] : 1 + pick(200);
+        self->dims[2] = pick(4) == 0 ? 512 + pick(1300) / self->dims[1] : 1 + pick(400);
         while (elements_of(self) > MOST_ELEMENTS)
             self->dims[1]--;
         self->step_count = 0;

@@ -51,6 +51,14 @@ static double hard_sigmoid(double x) {
 static double leaky_relu(double x) {
     return x < 0 ? 0.1 * x : x;
 }
+/* With numbers of f32: shorter code. */
+static double hard_sigmoid_short(double x) {
+    double y = (double)0.2F * x + 0.5;
+    return y < 0 ? 0 : y > 1 ? 1 : y;
+}
+static double leaky_relu_short(double x) {
+    return x < 0 ? (double)0.1F * x : x;
+}
 static double power(double x) {
     return pow(x, ULP_SECOND);
 }
@@ -108,5 +116,8 @@ const ulp_function ulp_functions[] = {
     {"mod", RLX_OP_MOD, floored_rest, 1, 0, 0, ULP_NEITHER, NULL},
     {"hard_sigmoid", RLX_OP_HARD_SIGMOID, hard_sigmoid, 1, 1.0 / 6.0, 0.3, ULP_NEITHER, NULL},
     {"leaky_relu", RLX_OP_LEAKY_RELU, leaky_relu, 1, 0.1, 1, ULP_NEITHER, NULL},
+    {"hard_sigmoid_short", RLX_OP_HARD_SIGMOID, hard_sigmoid_short, 1, 0.2F, 0.5, ULP_NEITHER,
+     NULL},
+    {"leaky_relu_short", RLX_OP_LEAKY_RELU, leaky_relu_short, 1, 0.1F, 0, ULP_NEITHER, NULL},
 };
 const uint32_t ulp_function_count = sizeof ulp_functions / sizeof ulp_functions[0];

@@ -132,25 +132,58 @@ static void seek(const vec_sweep *sweep, int64_t index, int64_t *at) {
     at[0] = index;
 }
 
+/* To `index`, `count` elements on. The end of a row needs no division. */
+static void seek_on(const vec_sweep *sweep, int64_t index, int64_t count, int64_t *at) {
+    uint32_t d = sweep->rank - 1;
+    at[d] += count;
+    if (at[d] > sweep->dims[d]) {
+        seek(sweep, index, at);
+        return;
+    }
+    for (; d > 0 && at[d] == sweep->dims[d]; d--)
+        at[d] = 0, at[d - 1]++;
+}
+
+/* Whole rows from here on that vec_run_rows may do. */
+static int64_t rows_here(const vec_program *self, int64_t left, const int64_t *at) {
+    uint32_t last = self->sweep.rank - 1;
+    bool is_possible = self->has_code && self->tile == INT64_MAX && !self->is_past_caches &&
+                       last > 0 && at[last] == 0 && self->sweep.dims[last] >= VEC_BLOCK;
+    if (!is_possible) return 0;
+    int64_t rows = self->sweep.dims[last - 1] - at[last - 1], most = left / self->sweep.dims[last];
+    return rows < most ? rows : most;
+}
+
+/* A tile, or what is left of a row or of the range; returns how many elements. */
+static int64_t run_piece(const vec_frame *frame, int64_t index, const int64_t *at, int64_t left) {
+    const vec_program *self = frame->program;
+    int64_t count = left < self->tile ? left : self->tile;
+    if (self->keeps_rows) {
+        uint32_t last = self->sweep.rank - 1;
+        int64_t row_left = self->sweep.dims[last] - at[last];
+        if (row_left < count) count = row_left;
+    }
+    if (self->has_code) {
+        vec_run_code(frame, index, at, count);
+        if (!self->writes_output)
+            store_result(self, index, at, count, frame->memory + self->result_at);
+    } else {
+        run_tile(frame, index, at, count);
+    }
+    return count;
+}
+
 static void run_range(const vec_frame *frame, int64_t index, int64_t end) {
     const vec_program *self = frame->program;
-    int64_t at[RLX_MAX_RANK];
-    while (index < end) {
-        int64_t count = end - index < self->tile ? end - index : self->tile;
-        seek(&self->sweep, index, at);
-        if (self->keeps_rows) {
-            uint32_t last = self->sweep.rank - 1;
-            int64_t left = self->sweep.dims[last] - at[last];
-            if (left < count) count = left;
-        }
-        if (self->has_code) {
-            vec_run_code(frame, index, at, count);
-            if (!self->writes_output)
-                store_result(self, index, at, count, frame->memory + self->result_at);
+    int64_t at[RLX_MAX_RANK], count;
+    seek(&self->sweep, index, at);
+    for (; index < end; index += count, seek_on(&self->sweep, index, count, at)) {
+        int64_t rows = rows_here(self, end - index, at);
+        if (rows > 1 && vec_run_rows(frame, index, at, rows)) {
+            count = rows * self->sweep.dims[self->sweep.rank - 1];
         } else {
-            run_tile(frame, index, at, count);
+            count = run_piece(frame, index, at, end - index);
         }
-        index += count;
     }
 }
 

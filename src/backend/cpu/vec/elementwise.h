@@ -112,12 +112,15 @@ struct vec_link {
     double alpha, beta;
 };
 
-/* Links by what they do and the dtype of the result; NULL where there is none. The binary ones are
- * value (op) memory, or memory (op) value where `is_reversed`. */
+/* Links by what they do, the numbers and the dtype of the result in a step; NULL where there is
+ * none. The binary ones are value (op) memory, or memory (op) value where `is_reversed`. */
 #define vec_link_of_unary  VEC_SYMBOL(elementwise_link_unary)
 #define vec_link_of_binary VEC_SYMBOL(elementwise_link_binary)
-vec_link_run vec_link_of_unary(rlx_op op, rlx_dtype dtype);
+vec_link_run vec_link_of_unary(const vec_step *step);
 vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed);
+/* The binary ones with memory of one number in every lane. */
+#define vec_link_of_number VEC_SYMBOL(elementwise_link_number)
+vec_link_run vec_link_of_number(rlx_op op, bool is_reversed);
 /* The binary ones with memory of 16-bit floats. */
 #define vec_link_of_half VEC_SYMBOL(elementwise_link_half)
 vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype);
@@ -204,6 +207,10 @@ bool vec_reads_in_place(const vec_program *self);
  * goes to the output, or to the frame where the output is not flat. */
 #define vec_run_code VEC_SYMBOL(elementwise_run_code)
 void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int64_t count);
+/* Runs that many whole rows of the sweep, each of at least a block, where operands need no tiles
+ * and stores go to the caches; false: it did nothing, an input lies where the output is. */
+#define vec_run_rows VEC_SYMBOL(elementwise_run_rows)
+bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows);
 /* Points the links of a frame at a span for vec_run_abreast, where operands need no tiles. */
 #define vec_point_span VEC_SYMBOL(elementwise_point_span)
 void vec_point_span(const vec_frame *frame, int64_t index, const int64_t *at);

@@ -295,13 +295,47 @@ static void repeat(char *cells, int64_t bytes, int64_t copies) {
     }
 }
 
+/* How many rows of one number each begin here, of four bytes and whole. */
+static int64_t number_rows(const row_walk *walk, const vec_operand *x, int64_t most) {
+    uint32_t last = walk->sweep->rank - 1;
+    if (last == 0 || walk->at[last] != 0 || walk->strides[last] != 0) return 0;
+    if (!x->has_cells || x->bytes != 4) return 0;
+    int64_t row = walk->sweep->dims[last], left = walk->sweep->dims[last - 1] - walk->at[last - 1];
+    return left < most / row ? left : most / row;
+}
+
+/* Their numbers to cells, by whole vectors: the next row takes back what was too much, and a tile
+ * of four bytes per cell has room behind it. */
+static void spread_rows(const row_walk *walk, const vec_operand *x, int64_t rows, float *to) {
+    uint32_t last = walk->sweep->rank - 1;
+    int64_t row = walk->sweep->dims[last], stride = walk->strides[last - 1];
+    const float *from = (const float *)x->tensor->data + walk->offset;
+    for (int64_t r = 0; r < rows; r++, to += row, from += stride) {
+        vf all = vf_set(*from);
+        int64_t i = 0;
+        do {
+            vf_store(to + i, all);
+            i += VF;
+        } while (i < row);
+    }
+}
+
 void vec_load_cells(const vec_sweep *sweep, const vec_operand *x, const int64_t *at, int64_t count,
                     void *cells) {
     row_walk walk = walk_from(sweep, x, at);
     int64_t stride = x->strides[sweep->rank - 1], size = rlx_dtype_block_bytes(x->cell);
     for (int64_t done = 0; done < count;) {
-        int64_t run = run_length(&walk, count - done), rows = equal_rows(&walk, run, count - done);
+        int64_t run = run_length(&walk, count - done), rows = number_rows(&walk, x, count - done);
         char *to = (char *)cells + done * size;
+        if (rows > 0) {
+            spread_rows(&walk, x, rows, (float *)(void *)to);
+            walk.at[sweep->rank - 2] += rows - 1;
+            walk.offset += (rows - 1) * x->strides[sweep->rank - 2];
+            walk_on(&walk, run);
+            done += run * rows;
+            continue;
+        }
+        rows = equal_rows(&walk, run, count - done);
         if (x->bytes != 0) {
             load_run(x, walk.offset, stride, run, to);
         } else {

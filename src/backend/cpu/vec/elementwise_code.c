@@ -47,7 +47,7 @@ static bool is_possible(const vec_program *self, uint32_t index) {
         if (vec_cell_of(step->operands[k]) != RLX_DTYPE_F32 && !is_read_byte) return false;
     }
     if (is_cast || step->op == RLX_OP_IDENTITY) return true;
-    return step->in_count == 1 ? vec_link_of_unary(step->op, step->dtype) != NULL
+    return step->in_count == 1 ? vec_link_of_unary(step) != NULL
                                : vec_link_of_binary(step->op, false) != NULL;
 }
 
@@ -117,6 +117,8 @@ static void add_binary(vec_program *self, uint32_t index) {
     uint16_t slot = step->in[memory];
     if (half != NULL) {
         add(self, half, slot, step);
+    } else if (slot < VEC_INPUTS && self->inputs[slot].is_spread) {
+        add(self, vec_link_of_number(step->op, memory == 0), slot, step);
     } else {
         add(self, vec_link_of_binary(step->op, memory == 0), memory_slot(self, slot), step);
     }
@@ -134,7 +136,7 @@ static void add_step(vec_program *self, uint32_t index) {
     if (step->in_count == 2) {
         add_binary(self, index);
     } else if (step->op != RLX_OP_CAST && step->op != RLX_OP_IDENTITY) {
-        add(self, vec_link_of_unary(step->op, step->dtype), VEC_SLOT_NONE, step);
+        add(self, vec_link_of_unary(step), VEC_SLOT_NONE, step);
     }
     if (index + 1 == self->step_count) return;
     if (step->dtype != RLX_DTYPE_F32)
@@ -321,12 +323,26 @@ static void run_blocks(const vec_frame *frame, char *const *inputs, char *out, i
     }
 }
 
-/* One number to every lane of a block. */
+/* One number to every lane of a block, whose cells have 1 or 4 bytes: in a register, since what was
+ * stored in pieces cannot be read back as vectors right away. Rows begin with this. */
 static void spread(const vec_program *self, const vec_operand *x, const int64_t *at, char *cells) {
-    vec_load_cells(&self->sweep, x, at, 1, cells);
-    size_t bytes = rlx_dtype_block_bytes(x->cell);
-    for (size_t i = 1; i < VEC_BLOCK; i *= 2)
-        memcpy(cells + i * bytes, cells, i * bytes);
+    float number;
+    if (x->link_bytes != sizeof number) {
+        vec_load_cells(&self->sweep, x, at, 1, cells);
+        memset(cells, cells[0], VEC_BLOCK);
+        return;
+    }
+    if (x->has_cells) {
+        int64_t offset = 0;
+        for (uint32_t d = 0; d < self->sweep.rank; d++)
+            offset += at[d] * x->strides[d];
+        memcpy(&number, (const char *)x->tensor->data + offset * 4, sizeof number);
+    } else {
+        vec_load_cells(&self->sweep, x, at, 1, &number);
+    }
+    vf all = vf_set(number);
+    for (int i = 0; i < 8; i++)
+        vf_store((float *)(void *)cells + i * VF, all);
 }
 
 static char *find_input(const vec_frame *frame, const vec_operand *x, int64_t index,
@@ -356,6 +372,51 @@ static void move_on(const vec_program *self, char **inputs, char **out, int64_t 
     *out += count * self->output.link_bytes;
 }
 
+/* How the inputs of some rows lie to the output: apart; element by element where it is; or so that
+ * what is written may be another element's input. */
+typedef enum overlap { APART, IN_PLACE, ACROSS } overlap;
+
+static overlap overlap_of(const vec_program *self, char *const *inputs, const char *out,
+                          int64_t count, int64_t rows) {
+    const vec_operand *y = &self->output;
+    int64_t row_bytes = count * y->link_bytes;
+    overlap worst = APART;
+    for (uint32_t i = 0; i < self->input_count; i++) {
+        const vec_operand *x = &self->inputs[i];
+        int64_t stride = rows > 1 ? x->strides[self->sweep.rank - 2] * x->link_bytes : row_bytes;
+        int64_t way = (rows - 1) * stride;
+        if (x->is_spread || !is_read(x)) continue;
+        const char *low = inputs[i] + (way < 0 ? way : 0), *high = inputs[i] + (way > 0 ? way : 0);
+        if (low >= out + rows * row_bytes || out >= high + count * x->link_bytes) continue;
+        bool is_same = inputs[i] == out && x->link_bytes == y->link_bytes && stride == row_bytes;
+        if (!is_same) return ACROSS;
+        worst = IN_PLACE;
+    }
+    return worst;
+}
+
+/* A span of at least a block, the links pointed at it. What whole blocks leave is done in a block
+ * that ends with it: filling one with the rest alone takes longer than all of a short row. In place
+ * it is done first and goes to a place of its own, since later its input is gone. */
+static void run_span(const vec_frame *frame, char *out, int64_t count, overlap where) {
+    _Alignas(64) char room[VEC_BLOCK * 4];
+    int64_t rest = count % VEC_BLOCK, bytes = frame->program->output.link_bytes;
+    vec_link *last = frame->links + frame->program->link_count - 1;
+    bool is_saved = rest > 0 && where != APART;
+    if (is_saved) {
+        last->memory = room, last->step = 0;
+        start(frame->links, count - VEC_BLOCK);
+        last->memory = out, last->step = bytes;
+    }
+    for (int64_t at = 0; at + VEC_BLOCK <= count; at += VEC_BLOCK)
+        start(frame->links, at);
+    if (is_saved) {
+        take_block(out + (count - rest) * bytes, room + (VEC_BLOCK - rest) * bytes, rest * bytes);
+    } else if (rest > 0) {
+        start(frame->links, count - VEC_BLOCK);
+    }
+}
+
 void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int64_t count) {
     const vec_program *self = frame->program;
     const vec_operand *y = &self->output;
@@ -375,10 +436,55 @@ void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int6
         frame->links[self->link_count - 1].run = vec_link_of_store(y->tensor->dtype, true);
     }
     int64_t whole = count / VEC_BLOCK * VEC_BLOCK;
+    overlap where = overlap_of(self, inputs, out, count, 1);
+    if (whole > 0 && !self->is_past_caches && where != ACROSS) {
+        point_links(frame, inputs, out);
+        run_span(frame, out, count, where);
+        return;
+    }
     if (whole > 0) run_blocks(frame, inputs, out, whole);
     if (whole == count) return;
     move_on(self, inputs, &out, whole);
     run_rest(frame, inputs, out, count - whole);
+}
+
+/* Points the links at the next row: only what moves. */
+static void next_row(const vec_frame *frame, const int64_t *at) {
+    const vec_program *self = frame->program;
+    uint32_t last = self->sweep.rank - 1;
+    for (uint32_t i = 0; i < self->input_count; i++) {
+        const vec_operand *x = &self->inputs[i];
+        if (x->is_spread && !x->is_number && is_read(x))
+            spread(self, x, at, frame->memory + x->cells_at);
+    }
+    for (uint32_t i = 0; i < self->link_count; i++) {
+        uint16_t slot = self->slots[i];
+        if (slot == VEC_SLOT_OUT) {
+            frame->links[i].memory += self->sweep.dims[last] * self->output.link_bytes;
+        } else if (slot < VEC_INPUTS && !self->inputs[slot].is_spread) {
+            const vec_operand *x = &self->inputs[slot];
+            frame->links[i].memory += x->strides[last - 1] * x->link_bytes;
+        }
+    }
+}
+
+bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows) {
+    const vec_program *self = frame->program;
+    const vec_operand *y = &self->output;
+    char *inputs[VEC_INPUTS], *out = (char *)y->tensor->data + index * y->bytes;
+    int64_t here[RLX_MAX_RANK], row = self->sweep.dims[self->sweep.rank - 1];
+    memcpy(here, at, self->sweep.rank * sizeof *at);
+    for (uint32_t i = 0; i < self->input_count; i++)
+        inputs[i] = find_input(frame, &self->inputs[i], index, at, row);
+    overlap where = overlap_of(self, inputs, out, row, rows);
+    if (where == ACROSS) return false;
+    point_links(frame, inputs, out);
+    for (int64_t done = 0; done < rows; out += row * y->bytes) {
+        run_span(frame, out, row, where);
+        here[self->sweep.rank - 2]++;
+        if (++done < rows) next_row(frame, here);
+    }
+    return true;
 }
 
 void vec_point_span(const vec_frame *frame, int64_t index, const int64_t *at) {

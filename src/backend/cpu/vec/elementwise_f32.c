@@ -29,17 +29,16 @@ VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
 /* Ops of a few instructions, on values where they are. */
 #define CHEAP_OPS(OP)                                                                        \
     OP(IDENTITY) OP(ABS) OP(NEG) OP(FLOOR) OP(CEIL) OP(ROUND) OP(SQRT) OP(SQUARE) OP(RELU)   \
-    OP(CLIP)
+    OP(CLIP) OP(RECIPROCAL) OP(HARD_SWISH)
 /* Functions of two parts: the argument reduced, the rest. */
 #define LONG_OPS(OP)                                                                         \
     OP(EXP, exp, AS_IT_LIKES) OP(SIGMOID, sigmoid, IN_TURN) OP(TANH, tanh, AS_IT_LIKES)      \
     OP(SILU, silu, AS_IT_LIKES) OP(GELU, gelu, AS_IT_LIKES)                                  \
-    OP(GELU_TANH, gelu_tanh, AS_IT_LIKES)
+    OP(GELU_TANH, gelu_tanh, AS_IT_LIKES) OP(ERF, erf, IN_TURN)
 /* The others go value by value. */
 #define OTHER_OPS(OP)                                                                        \
-    OP(SIGN) OP(RSQRT) OP(RECIPROCAL) OP(LOG) OP(SIN) OP(COS) OP(ERF) OP(LEAKY_RELU) OP(ELU) \
-    OP(CELU) OP(SELU) OP(MISH) OP(HARD_SIGMOID) OP(HARD_SWISH) OP(SOFTPLUS)    \
-    OP(SOFTSIGN) OP(THRESHOLDED_RELU)
+    OP(SIGN) OP(RSQRT) OP(LOG) OP(SIN) OP(COS) OP(LEAKY_RELU) OP(ELU) OP(CELU) OP(SELU)      \
+    OP(MISH) OP(HARD_SIGMOID) OP(SOFTPLUS) OP(SOFTSIGN) OP(THRESHOLDED_RELU)
 /* clang-format on */
 
 #define CHEAP(name)                                          \
@@ -49,18 +48,25 @@ VEC_INLINE float *floats_at(const vec_link *link, int64_t at) {
         EACH(CHEAP_ONE_##name)                               \
         PASS_ON;                                             \
     }
-#define ONE(name, x)             x = vec_unary(RLX_OP_##name, x, alpha, beta);
-#define CHEAP_ONE_IDENTITY(x, i) ONE(IDENTITY, x)
-#define CHEAP_ONE_ABS(x, i)      ONE(ABS, x)
-#define CHEAP_ONE_NEG(x, i)      ONE(NEG, x)
-#define CHEAP_ONE_FLOOR(x, i)    ONE(FLOOR, x)
-#define CHEAP_ONE_CEIL(x, i)     ONE(CEIL, x)
-#define CHEAP_ONE_ROUND(x, i)    ONE(ROUND, x)
-#define CHEAP_ONE_SQRT(x, i)     ONE(SQRT, x)
-#define CHEAP_ONE_SQUARE(x, i)   ONE(SQUARE, x)
-#define CHEAP_ONE_RELU(x, i)     ONE(RELU, x)
-#define CHEAP_ONE_CLIP(x, i)     ONE(CLIP, x)
+#define ONE(name, x)                       x = vec_unary(RLX_OP_##name, x, alpha, beta);
+#define CHEAP_ONE_IDENTITY(x, i)           ONE(IDENTITY, x)
+#define CHEAP_ONE_ABS(x, i)                ONE(ABS, x)
+#define CHEAP_ONE_NEG(x, i)                ONE(NEG, x)
+#define CHEAP_ONE_FLOOR(x, i)              ONE(FLOOR, x)
+#define CHEAP_ONE_CEIL(x, i)               ONE(CEIL, x)
+#define CHEAP_ONE_ROUND(x, i)              ONE(ROUND, x)
+#define CHEAP_ONE_SQRT(x, i)               ONE(SQRT, x)
+#define CHEAP_ONE_SQUARE(x, i)             ONE(SQUARE, x)
+#define CHEAP_ONE_RELU(x, i)               ONE(RELU, x)
+#define CHEAP_ONE_CLIP(x, i)               ONE(CLIP, x)
+#define CHEAP_ONE_RECIPROCAL(x, i)         ONE(RECIPROCAL, x)
+#define CHEAP_ONE_HARD_SWISH(x, i)         ONE(HARD_SWISH, x)
+#define CHEAP_ONE_LEAKY_SHORT(x, i)        x = vec_leaky_short(x, (float)alpha);
+#define CHEAP_ONE_HARD_SIGMOID_SHORT(x, i) x = vec_hard_sigmoid_short(x, (float)alpha, (float)beta);
 CHEAP_OPS(CHEAP)
+/* Where the numbers of a step allow it. */
+CHEAP(LEAKY_SHORT)
+CHEAP(HARD_SIGMOID_SHORT)
 
 /* What comes before this line is done before what comes after it, and powers rest in memory until
  * they are multiplied by. Left to itself gcc mixes the instructions of eight vectors, runs out of
@@ -164,6 +170,18 @@ BINARY(PRELU, prelu)
 REVERSED(SUB, subtract)
 REVERSED(DIV, divide)
 
+/* With one number for all of a span: read once per block. */
+#define WITH_NUMBER(name, function)                                                     \
+    LINK(number_##name) {                                                               \
+        const vf m = vf_load(floats_at(link, 0));                                       \
+        a = function(a, m), b = function(b, m), c = function(c, m), d = function(d, m); \
+        e = function(e, m), f = function(f, m), g = function(g, m), h = function(h, m); \
+        PASS_ON;                                                                        \
+    }
+WITH_NUMBER(ADD, add)
+WITH_NUMBER(SUB, subtract)
+WITH_NUMBER(MUL, multiply)
+
 VEC_INLINE vf get_f16(const uint16_t *from) {
     return vf_of_f16(vh_load(from));
 }
@@ -225,11 +243,27 @@ VEC_INLINE vf remainder_of(vf x, const float *divisors, bool is_floored) {
 REMAINDER(MOD, true)
 REMAINDER(FMOD, false)
 
-vec_link_run vec_link_of_unary(rlx_op op, rlx_dtype dtype) {
-    bool is_half = dtype == RLX_DTYPE_F16 || dtype == RLX_DTYPE_BF16;
-    if (is_half && op == RLX_OP_SILU) return unary_SILU_HALF;
-    if (is_half && op == RLX_OP_GELU_TANH) return unary_GELU_TANH_HALF;
-    switch (op) {
+/* A shorter link for the same op, where there is one. */
+static vec_link_run short_link(const vec_step *step) {
+    bool is_half = step->dtype == RLX_DTYPE_F16 || step->dtype == RLX_DTYPE_BF16;
+    switch (step->op) {
+    case RLX_OP_SILU:
+        return is_half ? unary_SILU_HALF : NULL;
+    case RLX_OP_GELU_TANH:
+        return is_half ? unary_GELU_TANH_HALF : NULL;
+    case RLX_OP_LEAKY_RELU:
+        return vec_leaky_is_short(step->alpha) ? unary_LEAKY_SHORT : NULL;
+    case RLX_OP_HARD_SIGMOID:
+        return vec_hard_sigmoid_is_short(step->alpha, step->beta) ? unary_HARD_SIGMOID_SHORT : NULL;
+    default:
+        return NULL;
+    }
+}
+
+vec_link_run vec_link_of_unary(const vec_step *step) {
+    vec_link_run quick = short_link(step);
+    if (quick != NULL) return quick;
+    switch (step->op) {
 #define OP(name)        \
     case RLX_OP_##name: \
         return unary_##name;
@@ -273,6 +307,12 @@ vec_link_run vec_link_of_binary(rlx_op op, bool is_reversed) {
     }
 }
 
+vec_link_run vec_link_of_number(rlx_op op, bool is_reversed) {
+    if (op == RLX_OP_ADD) return number_ADD;
+    if (op == RLX_OP_MUL) return number_MUL;
+    return op == RLX_OP_SUB && !is_reversed ? number_SUB : vec_link_of_binary(op, is_reversed);
+}
+
 vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype) {
     bool is_f16 = dtype == RLX_DTYPE_F16;
     if (!is_f16 && dtype != RLX_DTYPE_BF16) return NULL;
@@ -284,6 +324,26 @@ vec_link_run vec_link_of_half(rlx_op op, bool is_reversed, rlx_dtype dtype) {
 
 typedef int8_t small __attribute__((vector_size(VF)));
 typedef uint8_t small_unsigned __attribute__((vector_size(VF)));
+/* gcc takes bytes apart one by one if it is not told. */
+#if defined(__AVX512F__) && RLX_VEC_BYTES == 64
+VEC_INLINE vf vf_of_i8(const int8_t *from) {
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
+}
+VEC_INLINE vf vf_of_u8(const uint8_t *from) {
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);
+    return (vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(x));
+}
+#elif defined(__AVX2__) && RLX_VEC_BYTES == 32
+VEC_INLINE vf vf_of_i8(const int8_t *from) {
+    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
+}
+VEC_INLINE vf vf_of_u8(const uint8_t *from) {
+    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)from);
+    return (vf)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(x));
+}
+#else
 VEC_INLINE vf vf_of_i8(const int8_t *from) {
     small x;
     memcpy(&x, from, sizeof x);
@@ -294,6 +354,7 @@ VEC_INLINE vf vf_of_u8(const uint8_t *from) {
     memcpy(&x, from, sizeof x);
     return __builtin_convertvector(x, vf);
 }
+#endif
 /* Memory to the value. */
 #define LOAD(name, T, get)                                                                  \
     LINK(load_##name) {                                                                     \
@@ -487,8 +548,7 @@ static void run_links(const vec_step *step, const void *const *in, void *out, in
         char *memory;
     } first = {in[0]}, second = {step->in_count > 1 ? in[1] : NULL};
     bool is_binary = step->in_count > 1;
-    vec_link_run run =
-        is_binary ? vec_link_of_binary(step->op, false) : vec_link_of_unary(step->op, step->dtype);
+    vec_link_run run = is_binary ? vec_link_of_binary(step->op, false) : vec_link_of_unary(step);
     vec_link links[] = {{load_F32, first.memory, 4, 0, 0},
                         {run, second.memory, 4, step->alpha, step->beta},
                         {store_F32, out, 4, 0, 0}};
@@ -542,6 +602,6 @@ vec_run vec_choose_f32(const vec_step *step) {
         break;
     }
     bool has_link = step->in_count > 1 ? vec_link_of_binary(step->op, false) != NULL
-                                       : vec_link_of_unary(step->op, step->dtype) != NULL;
+                                       : vec_link_of_unary(step) != NULL;
     return has_link ? run_links : NULL;
 }

@@ -8,7 +8,8 @@ enum {
     CELL_MEMORY = VEC_FRAME_MOST,
     CACHED_CELLS = 24 * 1024, /* what tiles are made small for */
     LEAST_TILE = 32,
-    LONG_ROW = 512, /* from here on tiles end with their row and need not be gathered */
+    LONG_ROW = 512,  /* from here on tiles end with their row and need not be gathered */
+    SHORT_ROW = 192, /* the same for links that need no tiles */
     ITEM_ELEMENTS = 4096,
     LARGE_ITEM = 16384,     /* of outputs from LARGE_OUTPUT elements on */
     LARGE_OUTPUT = 1 << 20, /* elements */
@@ -316,6 +317,15 @@ uint64_t vec_program_bytes(const rlx_kernel_args *args) {
            links * (sizeof(vec_link) + sizeof(uint16_t));
 }
 
+/* Code, where rows of so many elements are done one by one. */
+static void make_code(vec_program *self, int64_t least_row) {
+    uint32_t last = self->sweep.rank - 1;
+    self->keeps_rows = last == 0 || self->sweep.dims[last] >= least_row;
+    for (uint32_t i = 0; i < self->input_count; i++)
+        describe_to_links(self, &self->inputs[i]);
+    self->has_code = vec_make_code(self);
+}
+
 vec_program *vec_program_make(const rlx_kernel_args *args, void *memory) {
     uint32_t steps = count_steps(args);
     vec_program *self = memory;
@@ -326,15 +336,12 @@ vec_program *vec_program_make(const rlx_kernel_args *args, void *memory) {
     self->slots = (uint16_t *)(void *)(self->links + vec_links_most(steps, args->in_count));
     describe_all(self);
     load_steps(self);
-    uint32_t last = self->sweep.rank - 1;
-    self->keeps_rows = self->sweep.rank == 1 || self->sweep.dims[last] >= LONG_ROW;
     self->writes_output = self->output.is_flat && self->output.bytes != 0;
     self->is_past_caches = passes_caches(self, self->elements);
-    for (uint32_t i = 0; i < self->input_count; i++)
-        describe_to_links(self, &self->inputs[i]);
     self->output.at_link = self->writes_output ? args->out[0].dtype : self->output.cell;
     self->output.link_bytes = rlx_dtype_block_bytes(self->output.at_link);
-    self->has_code = vec_make_code(self);
+    make_code(self, SHORT_ROW);
+    if (!self->has_code || !vec_reads_in_place(self)) make_code(self, LONG_ROW);
     lay_out(self);
     self->abreast = span_abreast(self);
     return self;

@@ -303,28 +303,37 @@ VEC_INLINE vf vf_tanh(vf x) {
     return vec_tanh_end(x, vec_tanh_begin(x));
 }
 
-/* The error function, at most 2 ulp. Below 1 odd powers, from there 1 - e^-g with a polynomial g.
- */
-VEC_INLINE vf vf_erf(vf x) {
-    vf t = vf_min(vf_set(4.0f), vf_abs(x)), s = x * x;
-    vf near = vf_set(0x1.486a08p-14f);
-    near = vf_fma(near, s, vf_set(-0x1.a39b12p-11f));
-    near = vf_fma(near, s, vf_set(0x1.53f9b8p-8f));
-    near = vf_fma(near, s, vf_set(-0x1.b7f7b8p-6f));
-    near = vf_fma(near, s, vf_set(0x1.ce2ceap-4f));
-    near = vf_fma(near, s, vf_set(-0x1.81273ep-2f));
-    near = vf_fma(near, s, vf_set(0x1.06eba8p-3f));
+/* The error function, at most 2 ulp. Below VEC_ERF_NEAR odd powers, from there 1 - 2^g with a
+ * polynomial g of t = |x| that has no constant: 2^g is small, so it need not be very good. */
+#define VEC_ERF_NEAR 0.68f
+VEC_INLINE vec_reduced vec_erf_begin(vf x) {
+    const float whole = 12582912.0f + 127.0f;
+    vf t = vf_min(vf_set(4.0f), vf_abs(x));
+    vf g = vf_fma(t, vf_set(0x1.469e22p-12f), vf_set(-0x1.31766ap-8f));
+    g = vf_fma(g, t, vf_set(0x1.0f203ep-5f));
+    g = vf_fma(g, t, vf_set(-0x1.373edp-3f));
+    g = vf_fma(g, t, vf_set(-0x1.d588f2p-1f));
+    g = vf_fma(g, t, vf_set(-0x1.a0ccfep+0f));
+    vf n = vf_fma(g, t, vf_set(whole));
+    return (vec_reduced){vf_fma(g, t, whole - n), (vf)((vi)n << 23)};
+}
+VEC_INLINE vf vec_erf_end(vf x, vec_reduced z) {
+    vf s = x * x, near = vf_fma(s, vf_set(0x1.1bbf88p-8f), vf_set(-0x1.b26aa6p-6f));
+    near = vf_fma(near, s, vf_set(0x1.cdf2c8p-4f));
+    near = vf_fma(near, s, vf_set(-0x1.812666p-2f));
+    near = vf_fma(near, s, vf_set(0x1.06eba4p-3f));
     near = vf_fma(near, x, x);
-    vf g = vf_set(0x1.8a41f8p-13f);
-    g = vf_fma(g, t, vf_set(-0x1.8486b2p-9f));
-    g = vf_fma(g, t, vf_set(0x1.66ed86p-6f));
-    g = vf_fma(g, t, vf_set(-0x1.a6f162p-4f));
-    g = vf_fma(g, t, vf_set(-0x1.46a32cp-1f));
-    g = vf_fma(g, t, vf_set(-0x1.20906p+0f));
-    g = vf_fma(g, t, vf_set(-0x1.477c72p-12f));
-    vec_reduced z = vec_reduce(g);
-    vf far = vf_fnma(vec_exp_poly(z.r) * z.power, z.power, vf_set(1.0f));
-    return vf_select(t < 1.0f, near, vf_copysign(far, x));
+    vf p = vf_fma(z.r, vf_set(0x1.5f7698p-10f), vf_set(0x1.3ced92p-7f)); /* 2^r */
+    p = vf_fma(p, z.r, vf_set(0x1.c6ae68p-5f));
+    p = vf_fma(p, z.r, vf_set(0x1.ebf9b2p-3f));
+    p = vf_fma(p, z.r, vf_set(0x1.62e432p-1f));
+    p = vf_fma(p, z.r, vf_set(1.0f));
+    vf far = vf_fnma(p, z.power, vf_set(1.0f));
+    far = (vf)((vi)far | ((vi)x & INT32_MIN)); /* it was positive */
+    return vf_select(s < VEC_ERF_NEAR * VEC_ERF_NEAR, near, far);
+}
+VEC_INLINE vf vf_erf(vf x) {
+    return vec_erf_end(x, vec_erf_begin(x));
 }
 
 /* log(1 + f) for sqrt(1/2) <= 1 + f <= sqrt 2. */

@@ -26,19 +26,42 @@ VEC_INLINE vd_half vec_threshold_half(vd_half x, double alpha) {
     return vd_select((x > alpha) | (x != x), x, (vd_half){0});
 }
 
+VEC_INLINE bool vec_is_f32(double number) {
+    return (double)(float)number == number;
+}
+
+/* A slope that makes small of large: the larger one of x and its product is the right one, and x
+ * where both are 0 or NaN. */
+VEC_INLINE bool vec_leaky_is_short(double alpha) {
+    return vec_is_f32(alpha) && alpha > 0 && alpha <= 1;
+}
+VEC_INLINE vf vec_leaky_short(vf x, float a) {
+    return vf_max(x * a, x);
+}
+
 /* The product of two f32 is exact in double: with an f32 for alpha it rounds once either way. */
 VEC_INLINE vf vec_leaky(vf x, double alpha) {
     const float a = (float)alpha;
-    if ((double)a == alpha) return vf_select(x < 0.0f, x * a, x);
+    if (vec_is_f32(alpha)) return vf_select(x < 0.0f, x * a, x);
     vd wide = vd_of(x);
     return vf_of_vd((vd){vec_leaky_half(wide.low, alpha), vec_leaky_half(wide.high, alpha)});
 }
 
-/* clip(alpha x + beta, 0, 1), at most 1 ulp: what alpha and beta have beyond f32 is added to a sum
- * that is rounded once. x is finite first, so that what is nothing stays nothing. */
+/* clip(alpha x + beta, 0, 1) with numbers of f32: rounded once. */
+VEC_INLINE bool vec_hard_sigmoid_is_short(double alpha, double beta) {
+    return vec_is_f32(alpha) && alpha != 0 && vec_is_f32(beta);
+}
+VEC_INLINE vf vec_hard_sigmoid_short(vf x, float a, float b) {
+    vf y = vf_fma(x, vf_set(a), vf_set(b));
+    return vf_min(vf_set(1.0f), vf_max(vf_set(0.0f), y));
+}
+
+/* With others at most 1 ulp: what alpha and beta have beyond f32 is added to a sum that is rounded
+ * once. x is finite first, so that what is nothing stays nothing. */
 VEC_INLINE vf vec_hard_sigmoid(vf x, double alpha, double beta) {
     const float a = (float)alpha, b = (float)beta, most = 0x1.fffffep+127f;
     const float a_rest = (float)(alpha - a), b_rest = (float)(beta - b);
+    if (vec_hard_sigmoid_is_short(alpha, beta)) return vec_hard_sigmoid_short(x, a, b);
     x = vf_max(vf_set(-most), vf_min(vf_set(most), x));
     vf y = vf_fma(x, vf_set(a), vf_set(b)) + vf_fma(x, vf_set(a_rest), vf_set(b_rest));
     return vf_min(vf_set(1.0f), vf_max(vf_set(0.0f), y));
