@@ -399,7 +399,7 @@ static overlap overlap_of(const vec_program *self, char *const *inputs, const ch
  * that ends with it: filling one with the rest alone takes longer than all of a short row. In place
  * it is done first and goes to a place of its own, since later its input is gone. */
 static void run_span(const vec_frame *frame, char *out, int64_t count, overlap where) {
-    _Alignas(64) char room[VEC_BLOCK * 4];
+    _Alignas(64) char room[(VEC_BLOCK + VF) * 4]; /* its end is read by whole vectors */
     int64_t rest = count % VEC_BLOCK, bytes = frame->program->output.link_bytes;
     vec_link *last = frame->links + frame->program->link_count - 1;
     bool is_saved = rest > 0 && where != APART;
