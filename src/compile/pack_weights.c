@@ -5,6 +5,7 @@
  * wants in rows stays as it is, so that no weight is held twice. The kernels of a convolution that
  * are not known ahead are packed in every run: small beside the work on them. */
 #include "compile/lower.h"
+#include "compile/rewrite.h"
 
 #include <string.h>
 
@@ -34,9 +35,7 @@ static rlx_tensor query_tensor(const rlx_graph *graph, rlx_value_id value) {
 
 /* Whether a run may turn it where it is computed. */
 static bool can_turn(const rlx_value *value) {
-    for (uint32_t i = 0; i < value->type.shape.rank; i++) {
-        if (value->type.extents[i] != RLX_NONE) return false;
-    }
+    if (rlx_rewrite_has_extent(&value->type)) return false;
     return value->kind == RLX_VALUE_INPUT || value->kind == RLX_VALUE_TEMPORARY;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pass that packs weights, with a target that wants every b of a matmul in panels: packed once,
- * not held twice, left alone where somebody wants rows, and the same results on scalar C. */
+/* The pass that packs weights, with a target that wants every b of a matmul and the kernels of
+ * every conv in panels: packed once, not held twice, left alone where somebody wants rows, and the
+ * same results on scalar C. */
 #include "backend/cpu/cpu.h"
 #include "compile/compile.h"
 #include "support/support.h"
@@ -20,6 +21,7 @@ static rlx_target_choice choose_panels(const rlx_target *target, const rlx_targe
         const rlx_matmul_attrs *attrs = query->attrs;
         choice.in_layouts[1] = attrs->transpose_b ? RLX_LAYOUT_ROWS16 : RLX_LAYOUT_COLUMNS32;
     }
+    if (query->op == RLX_OP_CONV) choice.in_layouts[1] = RLX_LAYOUT_TAPS16;
     return choice;
 }
 
@@ -218,6 +220,44 @@ static void a_weight_that_somebody_wants_in_rows_stays_in_rows(void **state) {
     }
 }
 
+/* One that is computed, one that the body of a loop computes, and one that is added too. */
+static const char kernels[] = "rlx 1\n"
+                              "input x : f32[1, 5, 2, 4]\n"
+                              "const n : i64[] = [3]\nconst go : bool[] = [true]\n"
+                              "s = reshape(x) shape=[4, 5, 2, 1]\n"
+                              "v = sigmoid(s)\n"
+                              "h = conv(x, v)\n"
+                              "y = loop(n, go, h) bound=3 (i, c) {\n"
+                              "    t = slice(c) starts=[0] ends=[1] axes=[3]\n"
+                              "    r = reshape(t) shape=[4, 1, 1, 1]\n"
+                              "    w = tanh(r)\n"
+                              "    a = conv(c, w) groups=4\n"
+                              "    u = tanh(a)\n"
+                              "    k = slice(u) starts=[1] ends=[2] axes=[3]\n"
+                              "    m = reshape(k) shape=[4, 1, 1, 1]\n"
+                              "    p = neg(m)\n"
+                              "    b = conv(u, p) groups=4\n"
+                              "    z = squeeze(p) axes=[1]\n"
+                              "    o = add(b, z)\n"
+                              "    yield go, o\n}\n"
+                              "output y\n";
+
+static void kernels_of_a_run_are_packed_in_the_run(void **state) {
+    float packed[16], plain[16];
+    uint32_t prepared;
+    (void)state;
+    rlx_plan *plan = plan_of(kernels, true);
+    assert_int_equal(count_packs(plan, &prepared), 2);
+    assert_int_equal(prepared, 0);
+    rlx_program *program = program_of(plan);
+    run(program, packed, 16);
+    rlx_program_release(program);
+    program = program_of(plan_of(kernels, false));
+    run(program, plain, 16);
+    rlx_program_release(program);
+    assert_memory_equal(packed, plain, sizeof packed);
+}
+
 static void weights_are_packed_for_loops_and_behind_other_prepare_steps(void **state) {
     uint32_t prepared;
     (void)state;
@@ -338,6 +378,7 @@ int main(void) {
         cmocka_unit_test(large_weights_are_packed_in_slices),
         cmocka_unit_test(what_is_made_of_weights_is_packed_in_slices),
         cmocka_unit_test(a_weight_that_somebody_wants_in_rows_stays_in_rows),
+        cmocka_unit_test(kernels_of_a_run_are_packed_in_the_run),
         cmocka_unit_test(weights_are_packed_for_loops_and_behind_other_prepare_steps),
         cmocka_unit_test(the_host_sees_packed_weights_in_logical_order),
         cmocka_unit_test(raw_weights_have_memory_one_after_the_other),
