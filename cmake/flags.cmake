@@ -54,7 +54,7 @@ function(rlx_folder name)
     endif()
     if(folder_ONCE)
         target_compile_options(rlx_${name} PRIVATE
-            $<$<CONFIG:Release>:-Os;-fno-asynchronous-unwind-tables>
+            $<$<CONFIG:Release>:-Oz;-fno-asynchronous-unwind-tables>
             $<$<CONFIG:Release>:-fno-omit-frame-pointer;-momit-leaf-frame-pointer>
             $<$<AND:$<CONFIG:Release>,$<C_COMPILER_ID:GNU>>:-fno-schedule-insns2>)
     endif()

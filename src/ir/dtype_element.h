@@ -108,8 +108,8 @@ static inline float f8_decode(f8_kind kind, uint32_t code) {
     /* Infinity has no fraction bits, NaN has; they keep their place. */
     uint32_t special = 0x7f800000u | (magnitude << cut & 0x7fffffu);
     result = sign | choose(less(kind.top, magnitude), special, result);
-    if (kind.is_unsigned_zero) result = choose(less(code ^ 0x80u, 1), 0x7fc00000u, result);
-    return float_of(result);
+    uint32_t is_nan = mask_of(kind.is_unsigned_zero) & less(code ^ 0x80u, 1);
+    return float_of(choose(is_nan, 0x7fc00000u, result));
 }
 
 static inline uint32_t f8_encode(f8_kind kind, float value) {
@@ -125,9 +125,9 @@ static inline uint32_t f8_encode(f8_kind kind, float value) {
     uint32_t result = choose(less(magnitude, rebase + (1u << 23)), tiny, normal);
     result = choose(less(kind.top, result), kind.over, result);
     uint32_t payload = (magnitude & 0x7fffffu) >> cut;
-    uint32_t nan = kind.nan;
-    if (kind.over != kind.top) nan = choose(less(payload, 1), kind.nan, kind.over | payload);
-    uint32_t kept = kind.is_unsigned_zero ? sign & less(0, result) : sign;
+    uint32_t has_payload = mask_of(kind.over != kind.top) & less(0, payload);
+    uint32_t nan = choose(has_payload, kind.over | payload, kind.nan);
+    uint32_t kept = sign & (less(0, result) | ~mask_of(kind.is_unsigned_zero));
     return choose(less(0x7f800000u, magnitude), nan | sign, result | kept);
 }
 
