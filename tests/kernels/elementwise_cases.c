@@ -42,6 +42,17 @@ static void write_inputs(uint32_t index, const char *dtype, char *text, uint32_t
         c = index % 16 == 3 ? 8 : (int)kernel_pick(index, 6, 5, 20);
     }
     if (index % 16 == 7) a = 0;
+    if (index % 8 == 5 ||
+        index % 8 == 6) { /* columns where others have rows: short ones and long */
+        b = (int)kernel_pick(index, 3, 1, 90);
+        c = (int)kernel_pick(index, 6, 2, index % 16 < 8 ? 300 : 40);
+        (void)snprintf(text, bytes,
+                       "rlx 1\ninput x : %s[%d, %d, %d]\ninput turned : %s[%d, %d, %d]\n"
+                       "y = transpose(turned) perm=[0, 2, 1]\ninput also : %s[%d, %d]\n"
+                       "z = transpose(also) perm=[1, 0]\n",
+                       dtype, a, b, c, dtype, a, c, b, dtype, c, b);
+        return;
+    }
     write_shape(y, sizeof y, (int)kernel_pick(index, 4, 0, 4), a, b, c);
     write_shape(z, sizeof z, (int)kernel_pick(index, 5, 0, 4), a, b, c);
     (void)snprintf(text, bytes, "rlx 1\ninput x : %s[%d, %d, %d]\ninput y : %s%s\ninput z : %s%s\n",

@@ -5,6 +5,7 @@
  * is to be done is a program, made ahead (elementwise_program.c). */
 #include "backend/cpu/vec/elementwise.h"
 
+#include "ref/access.h"
 #include "ref/elementwise.h"
 
 enum { SLOTS = VEC_INPUTS + RLX_CHAIN_MOST, ITEM_ELEMENTS = 4096 };
@@ -71,6 +72,8 @@ static const void *input_cells(const vec_frame *frame, const vec_operand *x, int
     }
     char *cells = tile_of(frame, x);
     if (x->is_number) return cells;
+    if (x->is_turned && frame->turned_at >= 0)
+        return cells + frame->turned_at * rlx_dtype_block_bytes(x->cell);
     if (x->is_flat && x->bytes == 2) {
         vec_widen(x->tensor->dtype, (float *)(void *)cells, data + index * 2, count);
     } else {
@@ -173,12 +176,62 @@ static int64_t run_piece(const vec_frame *frame, int64_t index, const int64_t *a
     return count;
 }
 
+/* Asks for rows and columns of a turned input from `at` on. */
+static void ask_for_turned(const vec_sweep *sweep, const vec_operand *x, const int64_t *at,
+                           int64_t rows, int64_t width) {
+    int64_t apart = x->strides[sweep->rank - 1] * x->bytes, bytes = rows * x->bytes;
+    const char *from = (const char *)x->tensor->data + offset_of(sweep, x, at) * x->bytes;
+    for (int64_t column = 0; column < width; column++, from += apart) {
+        for (int64_t at_byte = 0; at_byte < bytes; at_byte += 64)
+            __builtin_prefetch(from + at_byte);
+        __builtin_prefetch(from + bytes - 1);
+    }
+}
+
+/* Some rows, piece by piece of all of them: a column of a turned input is a line of memory, which
+ * they share. Returns how many elements; 0: no two whole rows begin here. */
+static int64_t run_turned(const vec_frame *frame, int64_t index, const int64_t *at, int64_t left) {
+    const vec_program *self = frame->program;
+    const vec_sweep *sweep = &self->sweep;
+    uint32_t last = sweep->rank - 1;
+    int64_t row = sweep->dims[last], rows = rlx_ref_least(self->turned_rows, left / row);
+    int64_t here[RLX_MAX_RANK], width = VEC_TURNED_WIDTH;
+    vec_frame piece = *frame;
+    rows = rlx_ref_least(rows, sweep->dims[last - 1] - at[last - 1]);
+    if (rows < 2 || at[last] != 0) return 0;
+    memcpy(here, at, sweep->rank * sizeof *at);
+    for (int64_t from = 0; from < row; from += width) {
+        width = rlx_ref_least(width, row - from);
+        here[last - 1] = at[last - 1], here[last] = from;
+        for (uint32_t i = 0; i < self->input_count; i++) {
+            const vec_operand *x = &self->inputs[i];
+            if (x->is_turned)
+                vec_load_turned(x, offset_of(sweep, x, here), x->strides[last], rows, width,
+                                tile_of(frame, x));
+        }
+        here[last] = from + width;
+        int64_t next = rlx_ref_least(width, row - here[last]);
+        for (uint32_t i = 0; i < self->input_count; i++) {
+            if (self->inputs[i].is_turned)
+                ask_for_turned(sweep, &self->inputs[i], here, rows, next);
+        }
+        here[last] = from;
+        for (int64_t r = 0; r < rows; r++, here[last - 1]++) {
+            piece.turned_at = r * width;
+            run_piece(&piece, index + r * row + from, here, width);
+        }
+    }
+    return rows * row;
+}
+
 static void run_range(const vec_frame *frame, int64_t index, int64_t end) {
     const vec_program *self = frame->program;
     int64_t at[RLX_MAX_RANK], count;
     seek(&self->sweep, index, at);
     for (; index < end; index += count, seek_on(&self->sweep, index, count, at)) {
         int64_t rows = rows_here(self, end - index, at);
+        count = self->turned_rows > 0 ? run_turned(frame, index, at, end - index) : 0;
+        if (count > 0) continue;
         if (rows > 1 && vec_run_rows(frame, index, at, rows)) {
             count = rows * self->sweep.dims[self->sweep.rank - 1];
         } else {
@@ -195,7 +248,7 @@ static __attribute__((noinline)) int64_t run_abreast(const vec_program *self, in
     vec_frame frames[VEC_ABREAST];
     int64_t at[RLX_MAX_RANK], span = self->abreast;
     for (int k = 0; k < VEC_ABREAST; k++) {
-        frames[k] = (vec_frame){self, memory[k], links[k], VEC_BLOCK * 4};
+        frames[k] = (vec_frame){self, memory[k], links[k], VEC_BLOCK * 4, -1};
         memcpy(links[k], self->links, self->link_count * sizeof *self->links);
     }
     for (; index + VEC_ABREAST * span <= end; index += VEC_ABREAST * span) {
@@ -225,7 +278,7 @@ static __attribute__((noinline)) void run_large(const vec_program *self, int64_t
                                                 int64_t end) {
     _Alignas(64) char memory[VEC_FRAME_MOST];
     vec_link links[VEC_LINKS];
-    run_items(&(vec_frame){self, memory, links, VEC_AHEAD}, begin, end);
+    run_items(&(vec_frame){self, memory, links, VEC_AHEAD, -1}, begin, end);
 }
 static void run_program(const vec_program *self, int64_t begin, int64_t end) {
     enum { SMALL_FRAME = 1536, SMALL_LINKS = 24 };
@@ -235,7 +288,7 @@ static void run_program(const vec_program *self, int64_t begin, int64_t end) {
         run_large(self, begin, end);
         return;
     }
-    run_items(&(vec_frame){self, memory, links, VEC_AHEAD}, begin, end);
+    run_items(&(vec_frame){self, memory, links, VEC_AHEAD, -1}, begin, end);
 }
 
 /* Nobody made the program ahead. */

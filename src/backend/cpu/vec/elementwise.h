@@ -17,6 +17,7 @@
 enum {
     VEC_INPUTS = 32,           /* of a chain: as many as the compiler makes */
     VEC_TILE = 1024,           /* elements of a tile at most */
+    VEC_TURNED_WIDTH = 64,     /* columns of turned inputs that are done at a time */
     VEC_BLOCK = 8 * VF,        /* elements that links hand on in registers */
     VEC_LINKS = 168,           /* of a chain at most */
     VEC_FETCHES = 8,           /* links that only ask for memory, at most */
@@ -91,6 +92,7 @@ typedef struct vec_operand {
     bool is_flat;       /* element i of the sweep is element i in memory */
     bool is_number;     /* one element for all */
     bool has_cells;     /* its memory holds cells */
+    bool is_turned;     /* its columns lie as the rows of others do: planes of it are turned */
     bool is_spread;     /* to links: one number for all of a span */
     bool is_along;      /* to links: read where it is */
     rlx_dtype at_link;  /* dtype of what links read or write */
@@ -161,7 +163,8 @@ typedef struct vec_program {
     int64_t register_bytes; /* of one */
     int64_t result_at;      /* where in the frame the last result goes; registers are first */
     int64_t frame_bytes;    /* registers, the result and the tiles of inputs */
-    uint32_t input_count, step_count, register_count, link_count;
+    int64_t turned_rows;    /* of a rectangle, where inputs are turned and rows long; or 0 */
+    uint32_t input_count, turned_count, step_count, register_count, link_count;
     bool keeps_rows;     /* tiles end with their row */
     bool is_past_caches; /* the output is written so */
     bool has_code;       /* runs links, not steps */
@@ -189,7 +192,8 @@ typedef struct vec_frame {
     const vec_program *program;
     char *memory; /* of frame_bytes */
     vec_link *links;
-    int64_t ahead; /* bytes that fetching links are ahead */
+    int64_t ahead;     /* bytes that fetching links are ahead */
+    int64_t turned_at; /* where in their tiles turned inputs are already; -1: not yet */
 } vec_frame;
 
 /* Makes code of the steps; false: they are not such that links can do them. */
@@ -225,6 +229,10 @@ void vec_load_cells(const vec_sweep *sweep, const vec_operand *x, const int64_t 
                     void *cells);
 void vec_store_cells(const vec_sweep *sweep, const vec_operand *y, const int64_t *at, int64_t count,
                      const void *cells);
+/* Rows of a turned operand from element `offset` on, whose columns are `apart`. */
+#define vec_load_turned VEC_SYMBOL(elementwise_load_turned)
+void vec_load_turned(const vec_operand *x, int64_t offset, int64_t apart, int64_t rows, int64_t row,
+                     void *cells);
 /* f16 and bf16 side by side, from and to f32. */
 #define vec_widen  VEC_SYMBOL(elementwise_widen)
 #define vec_narrow VEC_SYMBOL(elementwise_narrow)

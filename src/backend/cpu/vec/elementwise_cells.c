@@ -2,6 +2,7 @@
 /* Moving elements between tensors of any strides and tiles of cells. Nothing here computes. */
 #include "backend/cpu/vec/elementwise.h"
 
+#include "backend/cpu/vec/transpose.h"
 #include "ref/elementwise.h"
 
 void vec_widen(rlx_dtype dtype, float *to, const void *from, int64_t count) {
@@ -277,13 +278,14 @@ static void store_odd_run(const vec_operand *y, int64_t offset, int64_t stride, 
     }
 }
 
-/* How many rows from here on are the same, where `run` is a whole one: the operand is broadcast
- * along the axis before the last, as a factor per channel is beside channels in blocks. */
-static int64_t equal_rows(const row_walk *walk, int64_t run, int64_t most) {
-    uint32_t last = walk->sweep->rank - 1;
-    if (last == 0 || run != walk->sweep->dims[last] || walk->strides[last - 1] != 0) return 1;
-    int64_t left = walk->sweep->dims[last - 1] - walk->at[last - 1];
-    return left < most / run ? left : most / run;
+/* A run of one row of any dtype. */
+static void load_any_run(const vec_operand *x, int64_t offset, int64_t stride, int64_t count,
+                         char *to) {
+    if (x->bytes != 0) {
+        load_run(x, offset, stride, count, to);
+    } else {
+        load_odd_run(x, offset, stride, count, to);
+    }
 }
 
 /* Whole copies of the first `bytes`. */
@@ -295,22 +297,10 @@ static void repeat(char *cells, int64_t bytes, int64_t copies) {
     }
 }
 
-/* How many rows of one number each begin here, of four bytes and whole. */
-static int64_t number_rows(const row_walk *walk, const vec_operand *x, int64_t most) {
-    uint32_t last = walk->sweep->rank - 1;
-    if (last == 0 || walk->at[last] != 0 || walk->strides[last] != 0) return 0;
-    if (!x->has_cells || x->bytes != 4) return 0;
-    int64_t row = walk->sweep->dims[last], left = walk->sweep->dims[last - 1] - walk->at[last - 1];
-    return left < most / row ? left : most / row;
-}
-
-/* Their numbers to cells, by whole vectors: the next row takes back what was too much, and a tile
+/* Rows of one number each, by whole vectors: the next row takes back what was too much, and a tile
  * of four bytes per cell has room behind it. */
-static void spread_rows(const row_walk *walk, const vec_operand *x, int64_t rows, float *to) {
-    uint32_t last = walk->sweep->rank - 1;
-    int64_t row = walk->sweep->dims[last], stride = walk->strides[last - 1];
-    const float *from = (const float *)x->tensor->data + walk->offset;
-    for (int64_t r = 0; r < rows; r++, to += row, from += stride) {
+static void spread_rows(const float *from, int64_t apart, int64_t rows, int64_t row, float *to) {
+    for (int64_t r = 0; r < rows; r++, to += row, from += apart) {
         vf all = vf_set(*from);
         int64_t i = 0;
         do {
@@ -320,30 +310,67 @@ static void spread_rows(const row_walk *walk, const vec_operand *x, int64_t rows
     }
 }
 
+/* Short rows: the last vector of one overlaps the one before it. */
+static void copy_rows(const float *from, int64_t apart, int64_t rows, int64_t row, float *to) {
+    for (int64_t r = 0; r < rows; r++, to += row, from += apart) {
+        if (row < VF) {
+            vf_store(to, vf_load_n(from, row));
+            continue;
+        }
+        for (int64_t i = 0; i + VF <= row; i += VF)
+            vf_store(to + i, vf_load(from + i));
+        vf_store(to + row - VF, vf_load(from + row - VF));
+    }
+}
+
+void vec_load_turned(const vec_operand *x, int64_t offset, int64_t apart, int64_t rows, int64_t row,
+                     void *cells) {
+    const uint8_t *from = (const uint8_t *)x->tensor->data + offset * x->bytes;
+    uint8_t *to = cells;
+    if (!x->has_cells) to += rows * row * 4; /* tiles have 8 bytes per cell */
+    vec_transpose(x->bytes, to, row * x->bytes, from, apart * x->bytes, rows, row, VEC_TURN_NEAR);
+    if (!x->has_cells) vec_widen(x->tensor->dtype, cells, to, rows * row);
+}
+
+/* Several whole rows, where they lie so that this is quicker than one by one; returns how many. */
+static int64_t load_rows(const row_walk *walk, const vec_operand *x, int64_t most, char *to) {
+    enum { SHORT_RUN = 64 };
+    uint32_t last = walk->sweep->rank - 1;
+    if (last == 0 || walk->at[last] != 0) return 0;
+    int64_t row = walk->sweep->dims[last], across = walk->strides[last];
+    int64_t rows = walk->sweep->dims[last - 1] - walk->at[last - 1], down = walk->strides[last - 1];
+    bool is_word = x->has_cells && x->bytes == 4;
+    const float *from = (const float *)x->tensor->data + walk->offset;
+    if (most / row < rows) rows = most / row;
+    if (rows == 0) return 0;
+    if (across == 0 && is_word) {
+        spread_rows(from, down, rows, row, (float *)(void *)to);
+    } else if (down == 0) { /* as a factor per channel is beside channels in blocks */
+        load_any_run(x, walk->offset, across, row, to);
+        repeat(to, row * rlx_dtype_block_bytes(x->cell), rows);
+    } else if (x->is_turned && rows > 1) {
+        vec_load_turned(x, walk->offset, across, rows, row, to);
+    } else if (across == 1 && is_word && row <= SHORT_RUN) {
+        copy_rows(from, down, rows, row, (float *)(void *)to);
+    } else {
+        return 0;
+    }
+    return rows;
+}
+
 void vec_load_cells(const vec_sweep *sweep, const vec_operand *x, const int64_t *at, int64_t count,
                     void *cells) {
     row_walk walk = walk_from(sweep, x, at);
     int64_t stride = x->strides[sweep->rank - 1], size = rlx_dtype_block_bytes(x->cell);
     for (int64_t done = 0; done < count;) {
-        int64_t run = run_length(&walk, count - done), rows = number_rows(&walk, x, count - done);
         char *to = (char *)cells + done * size;
+        int64_t run = run_length(&walk, count - done), rows = load_rows(&walk, x, count - done, to);
         if (rows > 0) {
-            spread_rows(&walk, x, rows, (float *)(void *)to);
             walk.at[sweep->rank - 2] += rows - 1;
             walk.offset += (rows - 1) * x->strides[sweep->rank - 2];
-            walk_on(&walk, run);
-            done += run * rows;
-            continue;
-        }
-        rows = equal_rows(&walk, run, count - done);
-        if (x->bytes != 0) {
-            load_run(x, walk.offset, stride, run, to);
         } else {
-            load_odd_run(x, walk.offset, stride, run, to);
-        }
-        if (rows > 1) {
-            repeat(to, run * size, rows);
-            walk.at[sweep->rank - 2] += rows - 1;
+            load_any_run(x, walk.offset, stride, run, to);
+            rows = 1;
         }
         walk_on(&walk, run);
         done += run * rows;

@@ -355,6 +355,7 @@ static char *find_input(const vec_frame *frame, const vec_operand *x, int64_t in
         spread(frame->program, x, at, cells);
         return cells;
     }
+    if (x->is_turned && frame->turned_at >= 0) return cells + frame->turned_at * x->link_bytes;
     if (!x->is_along) {
         vec_load_cells(sweep, x, at, count, cells);
         return cells;

@@ -8,8 +8,11 @@ enum {
     CELL_MEMORY = VEC_FRAME_MOST,
     CACHED_CELLS = 24 * 1024, /* what tiles are made small for */
     LEAST_TILE = 32,
-    LONG_ROW = 512,  /* from here on tiles end with their row and need not be gathered */
-    SHORT_ROW = 192, /* the same for links that need no tiles */
+    LONG_ROW = 512,   /* from here on tiles end with their row and need not be gathered */
+    SHORT_ROW = 192,  /* the same for links that need no tiles */
+    TURNED_ROW = 128, /* up to here tiles of turned inputs are whole rows, else rectangles */
+    TURNED_TILE = 4096,
+    TURNED_ROWS = 64, /* of a rectangle: 256 bytes of memory side by side */
     ITEM_ELEMENTS = 4096,
     LARGE_ITEM = 16384,     /* of outputs from LARGE_OUTPUT elements on */
     LARGE_OUTPUT = 1 << 20, /* elements */
@@ -127,7 +130,15 @@ static void describe(const vec_sweep *sweep, vec_operand *operand) {
         operand->is_number &= operand->strides[d] == 0;
         expected *= sweep->dims[d];
     }
+    operand->is_turned = sweep->rank > 1 && operand->bytes != 0 &&
+                         operand->strides[sweep->rank - 2] == 1 &&
+                         operand->strides[sweep->rank - 1] > 1;
     operand->cells_at = -1;
+}
+
+static bool has_rectangles(const vec_program *self) {
+    return self->turned_count > 0 && self->output.is_flat &&
+           self->sweep.dims[self->sweep.rank - 1] > TURNED_ROW;
 }
 
 /* The cells of an input are where its memory is. */
@@ -244,6 +255,11 @@ static int64_t tile_size(int64_t tiles) {
     return tile;
 }
 
+/* Room for cells of 8 bytes, or for 4 and what they are made of. */
+static int64_t rectangle_bytes(int64_t rows) {
+    return rows * VEC_TURNED_WIDTH * 8;
+}
+
 /* Gives registers, the result and loaded inputs their places in the frame, `bytes` each. */
 static void place_tiles(vec_program *self, int64_t bytes) {
     int64_t at = bytes * self->register_count;
@@ -251,9 +267,29 @@ static void place_tiles(vec_program *self, int64_t bytes) {
     self->result_at = at, at += bytes;
     for (uint32_t i = 0; i < self->input_count; i++) {
         vec_operand *x = &self->inputs[i];
-        if (!is_direct(self, x)) x->cells_at = at, at += bytes;
+        if (is_direct(self, x)) continue;
+        x->cells_at = at;
+        at += x->is_turned && self->turned_rows > 0 ? rectangle_bytes(self->turned_rows) : bytes;
     }
     self->frame_bytes = at;
+}
+
+/* As many rows as there is room for beside tiles of so many bytes; 0: not even two. */
+static int64_t rectangle_rows(const vec_program *self, int64_t tiles, int64_t bytes) {
+    int64_t rows = TURNED_ROWS, turned = self->turned_count;
+    while (rectangle_bytes(rows) > bytes &&
+           (tiles - turned) * bytes + turned * rectangle_bytes(rows) > CELL_MEMORY)
+        rows /= 2;
+    return rows > 1 ? rows : 0;
+}
+
+/* Short rows of turned inputs in large tiles: what lies side by side in memory are their columns.
+ */
+static int64_t turned_tile(int64_t tiles, int64_t tile) {
+    int64_t large = TURNED_TILE;
+    while (large > tile && tiles * large * 8 > CELL_MEMORY)
+        large /= 2;
+    return large > tile ? large : tile;
 }
 
 /* The size of tiles, and where they lie. */
@@ -269,6 +305,12 @@ static void lay_out(vec_program *self) {
                        self->output.is_flat && !self->is_past_caches;
     }
     self->tile = tile_size(tiles);
+    self->turned_rows = 0;
+    if (has_rectangles(self)) {
+        self->turned_rows = rectangle_rows(self, tiles, self->tile * 8);
+    } else if (self->turned_count > 0 && self->has_code) {
+        self->tile = turned_tile(tiles, self->tile);
+    }
     /* Code that reads in place has no tiles, only blocks. */
     place_tiles(self, self->has_code && is_in_memory ? VEC_BLOCK * 4 : self->tile * 8);
     if (is_in_memory) self->tile = INT64_MAX; /* one loop over everything */
@@ -286,24 +328,33 @@ static int64_t span_abreast(const vec_program *self) {
     return self->sweep.rank == 1 || row % span == 0 ? span : 0;
 }
 
-/* Items are runs of the sweep. 4-bit outputs with gaps are one item: neighbours share a byte. */
-static int64_t item_elements(const vec_program *self, int64_t elements) {
+/* Items are runs of the sweep, of whole rows if inputs are turned. 4-bit outputs with gaps are one
+ * item: neighbours share a byte. */
+static int64_t item_elements(const vec_program *self) {
     const vec_operand *y = &self->output;
     bool has_nibbles = rlx_dtype_block_elements(y->tensor->dtype) == 2;
-    if (has_nibbles && !y->is_flat) return elements;
-    if (elements < LARGE_OUTPUT) return ITEM_ELEMENTS;
-    return elements < HUGE_OUTPUT ? LARGE_ITEM : HUGE_ITEM;
+    int64_t row = self->sweep.dims[self->sweep.rank - 1], item = HUGE_ITEM;
+    if (has_nibbles && !y->is_flat) return self->elements;
+    if (self->elements < HUGE_OUTPUT) item = LARGE_ITEM;
+    if (self->elements < LARGE_OUTPUT) item = ITEM_ELEMENTS;
+    if (self->turned_count == 0 || row == 0) return item;
+    if (has_rectangles(self)) row *= TURNED_ROWS;
+    return (item + row - 1) / row * row;
 }
 
 static void describe_all(vec_program *self) {
     make_sweep(self);
     describe(&self->sweep, &self->output);
-    for (uint32_t i = 0; i < self->input_count; i++)
+    self->turned_count = 0;
+    for (uint32_t i = 0; i < self->input_count; i++) {
         describe(&self->sweep, &self->inputs[i]);
+        self->turned_count += self->inputs[i].is_turned;
+    }
     self->elements = 1;
     for (uint32_t d = 0; d < self->sweep.rank; d++)
         self->elements *= self->sweep.dims[d];
-    self->item = item_elements(self, self->elements);
+    self->writes_output = self->output.is_flat && self->output.bytes != 0;
+    self->item = item_elements(self);
 }
 
 static uint32_t count_steps(const rlx_kernel_args *args) {
@@ -336,12 +387,12 @@ vec_program *vec_program_make(const rlx_kernel_args *args, void *memory) {
     self->slots = (uint16_t *)(void *)(self->links + vec_links_most(steps, args->in_count));
     describe_all(self);
     load_steps(self);
-    self->writes_output = self->output.is_flat && self->output.bytes != 0;
     self->is_past_caches = passes_caches(self, self->elements);
     self->output.at_link = self->writes_output ? args->out[0].dtype : self->output.cell;
     self->output.link_bytes = rlx_dtype_block_bytes(self->output.at_link);
     make_code(self, SHORT_ROW);
-    if (!self->has_code || !vec_reads_in_place(self)) make_code(self, LONG_ROW);
+    if (!self->has_code || !vec_reads_in_place(self))
+        make_code(self, has_rectangles(self) ? TURNED_ROW : LONG_ROW);
     lay_out(self);
     self->abreast = span_abreast(self);
     return self;

@@ -338,10 +338,10 @@ static void move_units(const move *m, const place *here) {
 static void move_tile(const move *m, const place *p, int64_t cut) {
     int64_t row = m->row_cuts == 0 ? 0 : cut % m->row_cuts * m->row_tile;
     int64_t col = m->row_cuts == 0 ? 0 : cut / m->row_cuts * m->col_tile;
-    VEC_SYMBOL(transpose)
-    (m->unit, p->to + row * m->row_into + col * m->unit, m->row_into,
-     p->from + row * m->unit + col * m->col_out_of, m->col_out_of,
-     rlx_ref_least(m->row_tile, m->rows - row), rlx_ref_least(m->col_tile, m->cols - col), m->how);
+    vec_transpose(m->unit, p->to + row * m->row_into + col * m->unit, m->row_into,
+                  p->from + row * m->unit + col * m->col_out_of, m->col_out_of,
+                  rlx_ref_least(m->row_tile, m->rows - row),
+                  rlx_ref_least(m->col_tile, m->cols - col), m->how);
 }
 
 /* Whole vectors past the caches where that is asked for and possible. */

@@ -484,9 +484,8 @@ static const void *turn_rows(const norm *self, const rlx_tensor *x, int64_t begi
         is_plane = is_plane && at[i] == first + i;
     }
     if (is_plane) {
-        VEC_SYMBOL(transpose)
-        (unit, room, length * unit, vec_at(x, unit, first), stride * unit, rows, length,
-         VEC_TURN_NEAR);
+        vec_transpose(unit, room, length * unit, vec_at(x, unit, first), stride * unit, rows,
+                      length, VEC_TURN_NEAR);
         return room;
     }
     for (int64_t j = 0; j < length; j++) {

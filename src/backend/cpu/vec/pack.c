@@ -37,8 +37,7 @@ static bool panels_of(const rlx_kernel_args *args, panels *out_panels) {
 static void fill_panel(const panels *self, const uint8_t *from, int64_t lines, uint8_t *to) {
     const int64_t line = self->width * self->unit, bytes = lines * self->unit;
     if (self->n_step != self->unit) {
-        VEC_SYMBOL(transpose)
-        (self->unit, to, line, from, self->n_step, self->k, lines, VEC_TURN_NEAR);
+        vec_transpose(self->unit, to, line, from, self->n_step, self->k, lines, VEC_TURN_NEAR);
     }
     for (int64_t k = 0; k < self->k; k++, to += line) {
         if (self->n_step == self->unit) memcpy(to, from + k * self->k_step, (size_t)bytes);
@@ -106,9 +105,8 @@ static void fill_block(const kernels *self, const uint8_t *from, int64_t outputs
     if (bytes < line) memset(turned, 0, sizeof turned);
     for (int64_t at = 0, count; at < inputs * self->taps; at += count) {
         count = rlx_ref_least(COLUMNS, inputs * self->taps - at);
-        VEC_SYMBOL(transpose)
-        (self->unit, turned, line, from + at * self->unit, self->step, count, outputs,
-         VEC_TURN_NEAR);
+        vec_transpose(self->unit, turned, line, from + at * self->unit, self->step, count, outputs,
+                      VEC_TURN_NEAR);
         for (int64_t i = 0; i < count; i++) {
             memcpy(to + (tap * self->block + input) * line, turned + i * line, (size_t)line);
             if (++tap == self->taps) tap = 0, input++;

@@ -298,8 +298,8 @@ static void turn_tile(turn_function *turn, uint8_t *to, int64_t into, const uint
     }
 }
 
-void VEC_SYMBOL(transpose)(int64_t unit, uint8_t *to, int64_t into, const uint8_t *from,
-                           int64_t out_of, int64_t rows, int64_t cols, vec_turn how) {
+void vec_transpose(int64_t unit, uint8_t *to, int64_t into, const uint8_t *from, int64_t out_of,
+                   int64_t rows, int64_t cols, vec_turn how) {
     turn_function *turn = unit == 8   ? turn_by_8
                           : unit == 4 ? turn_by_4
                           : unit == 2 ? turn_by_2

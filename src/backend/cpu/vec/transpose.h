@@ -42,7 +42,8 @@ enum { VEC_TURN_ROWS = 128, VEC_TURN_PIECE = 512 /* bytes */ };
 
 /* Row r, column c of `to` (columns side by side, rows `into` bytes apart) from row r, column c of
  * `from` (rows side by side, columns `out_of` bytes apart). */
-void VEC_SYMBOL(transpose)(int64_t unit, uint8_t *to, int64_t into, const uint8_t *from,
-                           int64_t out_of, int64_t rows, int64_t cols, vec_turn how);
+#define vec_transpose VEC_NARROW_SYMBOL(transpose)
+void vec_transpose(int64_t unit, uint8_t *to, int64_t into, const uint8_t *from, int64_t out_of,
+                   int64_t rows, int64_t cols, vec_turn how);
 
 #endif
