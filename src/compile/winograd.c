@@ -3,8 +3,8 @@
  * x 2 or 4 x 4 outputs, with 16 / 4 or 36 / 16 products per output instead of 9 (Winograd's minimal
  * filtering; backend/cpu/vec/conv_wino.c). Their weights become larger, 16 / 9 or 4 times; they are
  * turned by a product that is written here and done once, when they are prepared. Kernels with taps
- * that are not finite, which points would lose, keep their taps. Every conv is decided from its own
- * shape: by what it saves, and what it takes of memory.
+ * that are not finite, which points would lose, keep their taps. All convs of a kernel are decided
+ * together, from their shapes alone: by what it saves, and what it takes of memory.
  *
  * Taps that are d apart see every d-th row and column: such a conv is d x d convs on images a d-th
  * as large, which become images of the batch and are woven again behind it. */
@@ -36,41 +36,51 @@ static double cost_of_phases(const conv_shape *shape) {
     return steps * blocks * (double)shape->batch * (double)shape->height * (double)shape->width;
 }
 
-/* What a conv costs in steps of one vector: multiply-adds, the way to points and back per tile and
- * block of channels (measured), and what its weights are worth, whoever has to hold and to fetch
- * them. `edge` 0: tap by tap. */
+/* Outputs of a tile per axis; 0: tap by tap. */
+static const int64_t edges[] = {0, 2, 4};
+enum { EDGES = sizeof edges / sizeof *edges };
+
+/* What weights are worth, in steps of one vector, whoever has to hold and to fetch them. */
+static double cost_of_weights(const conv_shape *shape, int64_t edge) {
+    const double bytes_per_step = shape->block > 8 ? 1.0 : 0.7; /* a step must save so many bytes */
+    double points = edge == 0 ? KERNEL : (double)((edge + 2) * (edge + 2));
+    return points * (double)shape->in * (double)shape->out_lanes * (double)sizeof(float) /
+           bytes_per_step;
+}
+
+/* What a conv costs in steps of one vector: multiply-adds, and the way to points and back per tile
+ * and block of channels (measured). */
 static double cost_of(const conv_shape *shape, int64_t edge) {
     /* Wide vectors do more in a step: the way to points and back takes more of them, most of it is
      * loads and stores. */
     const bool is_wide = shape->block > 8;
-    const double bytes_per_step = is_wide ? 1.0 : 0.7; /* a step must save so many bytes */
     const double in_steps = is_wide ? (edge == 2 ? 250 : 700) : (edge == 2 ? 60 : 170);
     const double out_steps = is_wide ? (edge == 2 ? 250 : 700) : (edge == 2 ? 60 : 150);
     double steps = (double)shape->in * (double)(shape->out_lanes / shape->block);
-    double weights = (double)shape->in * (double)shape->out_lanes * (double)sizeof(float);
-    if (edge == 0) {
-        double outputs = (double)shape->batch * (double)shape->height * (double)shape->width;
-        return KERNEL * (outputs * steps + weights / bytes_per_step);
-    }
+    if (edge == 0)
+        return KERNEL * steps * (double)shape->batch * (double)shape->height * (double)shape->width;
     double points = (double)((edge + 2) * (edge + 2));
     double tiles = (double)shape->batch * (double)divide_up(shape->height, edge) *
                    (double)divide_up(shape->width, edge);
     double turned = (double)divide_up(shape->in, shape->block) * in_steps +
                     (double)(shape->out_lanes / shape->block) * out_steps;
-    return tiles * (points * steps + turned) + points * weights / bytes_per_step +
-           cost_of_phases(shape);
+    return tiles * (points * steps + turned) + cost_of_phases(shape);
 }
 
-/* Outputs of a tile per axis; 0: taps are better. */
-static int64_t best_edge(const conv_shape *shape) {
-    const int64_t edges[] = {2, 4};
-    int64_t best = 0;
-    double least = cost_of(shape, 0);
-    for (uint32_t i = 0; i < sizeof edges / sizeof *edges; i++) {
-        double cost = cost_of(shape, edges[i]);
-        if (cost < least) least = cost, best = edges[i];
+/* A kernel and all convs that have it, as the heads of a detector share theirs. */
+typedef struct shared_kernel {
+    double costs[EDGES];
+    uint32_t convs;      /* that could be turned */
+    rlx_value_id points; /* the kernel for all of them, once the first is turned */
+} shared_kernel;
+
+/* For all convs; whoever else reads the weights wants their taps: they would be held twice. */
+static int64_t best_edge(const shared_kernel *kernel, uint32_t uses) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < EDGES && kernel->convs == uses; i++) {
+        if (kernel->costs[i] < kernel->costs[best]) best = i;
     }
-    return best;
+    return edges[best];
 }
 
 /* How far apart taps are; 0 where phases would not be equal, or their padding not whole. */
@@ -110,9 +120,7 @@ static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape 
         weights->shape.dims[2] != TAPS || weights->shape.dims[3] != TAPS) {
         return false;
     }
-    /* Whoever else reads the weights wants their taps: they would be held twice. */
-    const rlx_value_fact *fact = rlx_rewrite_fact(rewrite, w);
-    if (!fact->is_prepared || fact->uses != 1) return false;
+    if (!rlx_rewrite_fact(rewrite, w)->is_prepared) return false;
     const int64_t apart = taps_apart(attrs, &x->shape);
     if (apart == 0) return false;
     *out_shape = (conv_shape){.block = attrs->channel_block,
@@ -201,25 +209,52 @@ static rlx_status weave(rlx_rewrite *rewrite, rlx_node_id root, int64_t d, rlx_c
     return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &image, inputs, 1, NULL);
 }
 
-static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
-    conv_shape shape;
-    rlx_value_id inputs[4], pair[2];
-    int64_t edge = 0;
-    (void)user;
-    if (read_shape(rewrite, root, &shape)) edge = best_edge(&shape);
-    if (edge == 0) return RLX_OK;
-    rlx_conv_attrs attrs = *(const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root);
-    uint32_t count = rewrite->graph->nodes.items[root].input_count;
-    const int64_t rows[] = {shape.out * shape.in, KERNEL};
-    const int64_t points[] = {shape.out, shape.in, edge + 2, edge + 2};
+/* The kernel of `root` as points, [out][in][edge + 2][edge + 2]. */
+static rlx_status add_points(rlx_rewrite *rewrite, rlx_node_id root, const conv_shape *shape,
+                             int64_t edge, rlx_value_id *out_points) {
+    const int64_t rows[] = {shape->out * shape->in, KERNEL};
+    const int64_t points[] = {shape->out, shape->in, edge + 2, edge + 2};
     const rlx_matmul_attrs product = {0};
-    for (uint32_t i = 0; i < count; i++)
-        inputs[i] = rlx_rewrite_input(rewrite, root, i);
-    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, inputs[1], rows, 2, &pair[0]));
+    rlx_value_id pair[2];
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, rlx_rewrite_input(rewrite, root, 1), rows, 2,
+                                 &pair[0]));
     RLX_TRY(add_matrix(rewrite, edge, &pair[1]));
     RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_MATMUL, &product, pair, 2, &pair[1]));
     RLX_TRY(keep_taps(rewrite, root, edge, pair[0], &pair[1]));
-    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, pair[1], points, 4, &inputs[1]));
+    return rlx_rewrite_reshaped(rewrite, root, pair[1], points, 4, out_points);
+}
+
+static rlx_status weigh(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
+    shared_kernel *kernels = user; /* per value */
+    conv_shape shape;
+    if (!read_shape(rewrite, root, &shape)) return RLX_OK;
+    shared_kernel *kernel = &kernels[rlx_rewrite_input(rewrite, root, 1)];
+    for (uint32_t i = 0; i < EDGES; i++) {
+        if (kernel->convs == 0) kernel->costs[i] = cost_of_weights(&shape, edges[i]);
+        kernel->costs[i] += cost_of(&shape, edges[i]);
+    }
+    kernel->convs++;
+    kernel->points = RLX_NONE;
+    return RLX_OK;
+}
+
+static rlx_status turn(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
+    shared_kernel *kernels = user; /* per value */
+    conv_shape shape;
+    rlx_value_id inputs[4];
+    if (!read_shape(rewrite, root, &shape)) return RLX_OK;
+    const rlx_value_id w = rlx_rewrite_input(rewrite, root, 1);
+    shared_kernel *kernel = &kernels[w];
+    /* Convs that are turned use the weights no more, and their points do. */
+    bool is_first = kernel->points == RLX_NONE;
+    int64_t edge = best_edge(kernel, is_first ? rlx_rewrite_fact(rewrite, w)->uses : kernel->convs);
+    if (edge == 0) return RLX_OK;
+    rlx_conv_attrs attrs = *(const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root);
+    uint32_t count = rewrite->graph->nodes.items[root].input_count;
+    for (uint32_t i = 0; i < count; i++)
+        inputs[i] = rlx_rewrite_input(rewrite, root, i);
+    if (is_first) RLX_TRY(add_points(rewrite, root, &shape, edge, &kernel->points));
+    inputs[1] = kernel->points;
     attrs.winograd = edge;
     if (shape.apart > 1) return weave(rewrite, root, shape.apart, &attrs, inputs, count);
     return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, count, NULL);
@@ -227,9 +262,13 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
 
 rlx_status rlx_pass_winograd(rlx_pass_context *context) {
     rlx_rewrite rewrite;
+    shared_kernel *kernels = NULL;
     if (context->target == NULL || context->target->channel_block == 0) return RLX_OK;
     if (!rlx_pass_is_on(context->options, "pack_weights")) return RLX_OK; /* kernels want panels */
     RLX_TRY(rlx_rewrite_begin(context, &rewrite));
-    RLX_TRY(rlx_rewrite_walk(&rewrite, visit, NULL));
+    RLX_TRY(rlx_scratch_array(context->scratch, rewrite.graph->values.count + 1u, sizeof *kernels,
+                              (void **)&kernels));
+    RLX_TRY(rlx_rewrite_walk(&rewrite, weigh, kernels));
+    RLX_TRY(rlx_rewrite_walk(&rewrite, turn, kernels));
     return rlx_rewrite_finish(&rewrite);
 }

@@ -78,8 +78,12 @@ static void weights_that_others_read_keep_their_taps(void **state) {
     (void)state;
     assert_int_equal(edge_of("rlx 1\ninput x : f32[1, 64, 56, 56]\n"
                              "param w : f32[64, 64, 3, 3] = seeded(1, 0.1)\n"
-                             "y = conv(x, w) pads=[1, 1, 1, 1]\n"
-                             "z = conv(y, w) pads=[1, 1, 1, 1]\noutput z\n"),
+                             "y = conv(x, w) pads=[1, 1, 1, 1] strides=[2, 2]\n"
+                             "z = conv(x, w) pads=[1, 1, 1, 1]\noutput y\noutput z\n"),
+                     0);
+    assert_int_equal(edge_of("rlx 1\ninput x : f32[1, 64, 56, 56]\n"
+                             "param w : f32[64, 64, 3, 3] = seeded(1, 0.1)\n"
+                             "z = conv(x, w) pads=[1, 1, 1, 1]\noutput z\noutput w\n"),
                      0);
 }
 
@@ -114,6 +118,31 @@ static void results_are_those_of_taps(void **state) {
     run(plan_of(text, NULL), points);
     for (int i = 0; i < OUTPUTS; i++)
         assert_true(fabsf(taps[i] - points[i]) <= 1e-5f * (1 + fabsf(taps[i])));
+}
+
+/* As the heads of a detector do: one kernel, whose points are held once. What one conv alone would
+ * not get, many may. */
+static void convs_share_the_points_of_a_kernel(void **state) {
+    static const char text[] = "rlx 1\ninput x : f32[1, 24, 19, 19]\n"
+                               "param w : f32[24, 24, 3, 3] = seeded(1, 0.1)\n"
+                               "y = conv(x, w) pads=[1, 1, 1, 1]\n"
+                               "z = conv(y, w) pads=[1, 1, 1, 1] activation=relu\n"
+                               "v = conv(z, w) pads=[1, 1, 1, 1]\noutput v\n";
+    static float taps[OUTPUTS], points[OUTPUTS];
+    (void)state;
+    rlx_plan *plan = plan_of(text, NULL);
+    uint32_t turned = 0, products = 0;
+    for (uint32_t i = 0; i < plan->steps.count; i++) {
+        const rlx_plan_step *step = &plan->steps.items[i];
+        if (step->op == RLX_OP_CONV) turned += ((const rlx_conv_attrs *)step->attrs)->winograd > 0;
+        products += step->op == RLX_OP_MATMUL;
+    }
+    assert_int_equal(turned, 3);
+    assert_int_equal(products, 2); /* to points, and whether they are finite */
+    run(plan, points);
+    run(plan_of(text, "winograd"), taps);
+    for (int i = 0; i < OUTPUTS; i++)
+        assert_true(fabsf(taps[i] - points[i]) <= 1e-4f * (1 + fabsf(taps[i])));
 }
 
 /* Taps that are apart: phases of the image, woven again; the residual goes with them. */
@@ -187,6 +216,7 @@ int main(void) {
         cmocka_unit_test(strides_uneven_phases_and_groups_keep_their_taps),
         cmocka_unit_test(weights_that_others_read_keep_their_taps),
         cmocka_unit_test(results_are_those_of_taps),
+        cmocka_unit_test(convs_share_the_points_of_a_kernel),
         cmocka_unit_test(dilated_results_are_those_of_taps),
         cmocka_unit_test(infinite_weights_are_those_of_taps),
         cmocka_unit_test(points_that_fit_no_tile_are_refused),
