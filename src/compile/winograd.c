@@ -7,7 +7,8 @@
  * together, from their shapes alone: by what it saves, and what it takes of memory.
  *
  * Taps that are d apart see every d-th row and column: such a conv is d x d convs on images a d-th
- * as large, which become images of the batch and are woven again behind it. */
+ * as large, which become images of the batch and are woven again behind it. Where sizes or padding
+ * are no multiples of d the image is padded until they are, and what that adds is cut off again. */
 #include "ir/winograd.h"
 #include "compile/rewrite.h"
 #include "ir/window.h"
@@ -22,6 +23,9 @@ typedef struct conv_shape {
     int64_t block, batch, height, width; /* of the output */
     int64_t in, out, out_lanes;          /* channels; those that are computed */
     int64_t apart;                       /* taps; the sizes above are those of the phases */
+    rlx_ints pads;                       /* of a phase */
+    int64_t before[2], behind[2];        /* rows and columns that the image needs more */
+    bool is_padded;                      /* so, or its output is not whole */
 } conv_shape;
 
 static int64_t divide_up(int64_t a, int64_t b) {
@@ -30,7 +34,7 @@ static int64_t divide_up(int64_t a, int64_t b) {
 
 /* To take an image apart and to weave it, in steps of one vector (measured). */
 static double cost_of_phases(const conv_shape *shape) {
-    const double steps = 16;
+    const double steps = shape->is_padded ? 32 : 16;
     double blocks = (double)(divide_up(shape->in, shape->block) + shape->out_lanes / shape->block);
     if (shape->apart == 1) return 0;
     return steps * blocks * (double)shape->batch * (double)shape->height * (double)shape->width;
@@ -83,21 +87,29 @@ static int64_t best_edge(const shared_kernel *kernel, uint32_t uses) {
     return edges[best];
 }
 
-/* How far apart taps are; 0 where phases would not be equal, or their padding not whole. */
-static int64_t taps_apart(const rlx_conv_attrs *attrs, const rlx_shape *x) {
+/* The phases of a conv whose taps are equally far apart in both directions. */
+static bool read_phases(const rlx_conv_attrs *attrs, const rlx_shape *x, conv_shape *shape) {
     const int64_t kernel[] = {TAPS, TAPS};
     rlx_windows windows = {0};
-    if (rlx_ints_are_one(&attrs->dilations)) return 1;
-    if (attrs->pads.count != 4 ||
-        rlx_windows_conv(attrs, 2, x->dims + 2, kernel, &windows) != RLX_OK)
-        return 0;
-    const int64_t d = windows.axes[0].dilation;
+    if (rlx_windows_conv(attrs, 2, x->dims + 2, kernel, &windows) != RLX_OK) return false;
+    const rlx_window *axes = windows.axes;
+    const int64_t d = axes[0].dilation;
+    if (axes[1].dilation != d) return false;
+    shape->apart = d;
+    shape->pads.count = 4;
     for (uint32_t i = 0; i < 2; i++) {
-        const rlx_window *axis = &windows.axes[i];
-        if (axis->dilation != d || axis->in % d != 0 || axis->begin % d != 0 || axis->end % d != 0)
-            return 0;
+        const int64_t in = axes[i].in, begin = axes[i].begin, end = axes[i].end;
+        if (begin < 0 || end < 0) return false;
+        shape->before[i] = begin % d;
+        shape->behind[i] = divide_up(in + shape->before[i], d) * d - in - shape->before[i];
+        shape->pads.items[i] = begin / d;
+        if (end > shape->behind[i]) shape->pads.items[2 + i] = divide_up(end - shape->behind[i], d);
+        shape->is_padded |= in % d != 0 || begin % d != 0 || end % d != 0;
     }
-    return d;
+    shape->batch *= d * d;
+    shape->height = divide_up(axes[0].out, d);
+    shape->width = divide_up(axes[1].out, d);
+    return true;
 }
 
 /* A conv in blocks with a 3 x 3 kernel that this pass can turn. */
@@ -121,15 +133,11 @@ static bool read_shape(const rlx_rewrite *rewrite, rlx_node_id root, conv_shape 
         return false;
     }
     if (!rlx_rewrite_fact(rewrite, w)->is_prepared) return false;
-    const int64_t apart = taps_apart(attrs, &x->shape);
-    if (apart == 0) return false;
     *out_shape = (conv_shape){.block = attrs->channel_block,
-                              .batch = y->dims[0] * apart * apart,
-                              .height = y->dims[2] / apart,
-                              .width = y->dims[3] / apart,
-                              .apart = apart,
+                              .batch = y->dims[0],
                               .in = weights->shape.dims[1],
                               .out = weights->shape.dims[0]};
+    if (!read_phases(attrs, &x->shape, out_shape)) return false;
     out_shape->out_lanes = divide_up(out_shape->out, 2 * out_shape->block) * 2 * out_shape->block;
     return out_shape->in >= out_shape->block && 2 * out_shape->out >= out_shape->block;
 }
@@ -177,10 +185,17 @@ static rlx_status keep_taps(rlx_rewrite *rewrite, rlx_node_id root, int64_t edge
     return rlx_rewrite_insert(rewrite, root, RLX_OP_WHERE, NULL, either, 3, points);
 }
 
+/* Adds rows and columns to an image in blocks. */
+static rlx_status pad_image(rlx_rewrite *rewrite, rlx_node_id root, const int64_t *before,
+                            const int64_t *behind, rlx_value_id *value) {
+    const rlx_pad_attrs attrs = {
+        .pads = {10, {0, 0, before[0], before[1], 0, 0, 0, behind[0], behind[1], 0}}};
+    return rlx_rewrite_insert(rewrite, root, RLX_OP_PAD, &attrs, value, 1, value);
+}
+
 /* An image in blocks as d x d images of the batch, [N x d x d][C][H / d][W / d][block]. */
 static rlx_status take_apart(rlx_rewrite *rewrite, rlx_node_id root, int64_t d,
                              rlx_value_id *value) {
-    if (*value == RLX_NONE) return RLX_OK;
     const int64_t *dims = rlx_rewrite_type(rewrite, *value)->shape.dims;
     const int64_t n = dims[0], c = dims[1], h = dims[2] / d, w = dims[3] / d, block = dims[4];
     const int64_t apart[] = {n, c, h, d, w, d, block}, images[] = {n * d * d, c, h, w, block};
@@ -190,23 +205,49 @@ static rlx_status take_apart(rlx_rewrite *rewrite, rlx_node_id root, int64_t d,
     return rlx_rewrite_reshaped(rewrite, root, *value, images, 5, value);
 }
 
-/* The conv on phases; `root` becomes the image that they are woven to. */
-static rlx_status weave(rlx_rewrite *rewrite, rlx_node_id root, int64_t d, rlx_conv_attrs *attrs,
-                        rlx_value_id *inputs, uint32_t count) {
+/* The residual goes with the phases of the output. */
+static rlx_status take_residual_apart(rlx_rewrite *rewrite, rlx_node_id root,
+                                      const conv_shape *shape, rlx_value_id *value) {
+    if (*value == RLX_NONE) return RLX_OK;
+    const int64_t *dims = rlx_rewrite_type(rewrite, *value)->shape.dims, none[2] = {0, 0};
+    const int64_t behind[] = {shape->height * shape->apart - dims[2],
+                              shape->width * shape->apart - dims[3]};
+    if (shape->is_padded) RLX_TRY(pad_image(rewrite, root, none, behind, value));
+    return take_apart(rewrite, root, shape->apart, value);
+}
+
+/* Phases [N x d x d][C][H][W][block] as the output of `root`. */
+static rlx_status weave(rlx_rewrite *rewrite, rlx_node_id root, const conv_shape *shape,
+                        rlx_value_id phases) {
     const rlx_shape y = rlx_rewrite_type(rewrite, rlx_rewrite_output(rewrite, root))->shape;
-    const int64_t apart[] = {y.dims[0], d, d, y.dims[1], y.dims[2] / d, y.dims[3] / d, y.dims[4]};
+    const int64_t d = shape->apart, h = shape->height, w = shape->width;
+    const int64_t apart[] = {y.dims[0], d, d, y.dims[1], h, w, y.dims[4]};
+    const int64_t whole[] = {y.dims[0], y.dims[1], h * d, w * d, y.dims[4]};
     const rlx_transpose_attrs order = {.perm = {7, {0, 3, 4, 1, 5, 2, 6}}};
+    const rlx_slice_attrs cut = {
+        .starts = {2, {0, 0}}, .ends = {2, {y.dims[2], y.dims[3]}}, .axes = {2, {2, 3}}};
     rlx_reshape_attrs image = {.shape = {.count = y.rank}};
     memcpy(image.shape.items, y.dims, y.rank * sizeof *y.dims);
-    for (uint32_t i = 0; i < attrs->pads.count; i++)
-        attrs->pads.items[i] /= d;
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, phases, apart, 7, &phases));
+    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_TRANSPOSE, &order, &phases, 1, &phases));
+    if (!shape->is_padded)
+        return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &image, &phases, 1, NULL);
+    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, phases, whole, 5, &phases));
+    return rlx_rewrite_node(rewrite, root, RLX_OP_SLICE, &cut, &phases, 1, NULL);
+}
+
+/* The conv on phases; `root` becomes the image that they are woven to. */
+static rlx_status turn_phases(rlx_rewrite *rewrite, rlx_node_id root, const conv_shape *shape,
+                              rlx_conv_attrs *attrs, rlx_value_id *inputs, uint32_t count) {
+    attrs->pads = shape->pads;
+    attrs->auto_pad = RLX_AUTO_PAD_EXPLICIT;
     attrs->dilations.count = 0;
-    RLX_TRY(take_apart(rewrite, root, d, &inputs[0]));
-    if (count > 3) RLX_TRY(take_apart(rewrite, root, d, &inputs[3]));
+    if (shape->is_padded)
+        RLX_TRY(pad_image(rewrite, root, shape->before, shape->behind, &inputs[0]));
+    RLX_TRY(take_apart(rewrite, root, shape->apart, &inputs[0]));
+    if (count > 3) RLX_TRY(take_residual_apart(rewrite, root, shape, &inputs[3]));
     RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_CONV, attrs, inputs, count, &inputs[0]));
-    RLX_TRY(rlx_rewrite_reshaped(rewrite, root, inputs[0], apart, 7, &inputs[0]));
-    RLX_TRY(rlx_rewrite_insert(rewrite, root, RLX_OP_TRANSPOSE, &order, inputs, 1, &inputs[0]));
-    return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &image, inputs, 1, NULL);
+    return weave(rewrite, root, shape, inputs[0]);
 }
 
 /* The kernel of `root` as points, [out][in][edge + 2][edge + 2]. */
@@ -256,7 +297,7 @@ static rlx_status turn(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     if (is_first) RLX_TRY(add_points(rewrite, root, &shape, edge, &kernel->points));
     inputs[1] = kernel->points;
     attrs.winograd = edge;
-    if (shape.apart > 1) return weave(rewrite, root, shape.apart, &attrs, inputs, count);
+    if (shape.apart > 1) return turn_phases(rewrite, root, &shape, &attrs, inputs, count);
     return rlx_rewrite_node(rewrite, root, RLX_OP_CONV, &attrs, inputs, count, NULL);
 }
 

@@ -42,6 +42,16 @@ static int64_t edge_of(const char *text) {
     return edge;
 }
 
+/* How many convs are done on points. */
+static uint32_t count_turned(const rlx_plan *plan) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->steps.count; i++) {
+        const rlx_plan_step *step = &plan->steps.items[i];
+        if (step->op == RLX_OP_CONV) count += ((const rlx_conv_attrs *)step->attrs)->winograd > 0;
+    }
+    return count;
+}
+
 /* A conv of `in` to `out` channels on a square image. */
 static int64_t edge_of_conv(int in, int out, int side, const char *attrs) {
     char text[TEXT];
@@ -61,11 +71,9 @@ static void large_images_get_tiles_and_large_weights_do_not(void **state) {
     assert_int_equal(edge_of_conv(512, 512, 7, same), 0);
 }
 
-static void strides_uneven_phases_and_groups_keep_their_taps(void **state) {
+static void strides_uneven_taps_and_groups_keep_their_taps(void **state) {
     (void)state;
     assert_int_equal(edge_of_conv(64, 64, 56, "pads=[1, 1, 1, 1] strides=[2, 2]"), 0);
-    assert_int_equal(edge_of_conv(64, 64, 55, "pads=[2, 2, 2, 2] dilations=[2, 2]"), 0);
-    assert_int_equal(edge_of_conv(64, 64, 56, "pads=[1, 2, 1, 2] dilations=[2, 2]"), 0);
     assert_int_equal(edge_of_conv(64, 64, 56, "pads=[2, 1, 2, 1] dilations=[2, 1]"), 0);
     assert_int_equal(edge_of("rlx 1\ninput x : f32[1, 64, 56, 56]\n"
                              "param w : f32[64, 32, 3, 3] = seeded(1, 0.1)\n"
@@ -131,13 +139,10 @@ static void convs_share_the_points_of_a_kernel(void **state) {
     static float taps[OUTPUTS], points[OUTPUTS];
     (void)state;
     rlx_plan *plan = plan_of(text, NULL);
-    uint32_t turned = 0, products = 0;
-    for (uint32_t i = 0; i < plan->steps.count; i++) {
-        const rlx_plan_step *step = &plan->steps.items[i];
-        if (step->op == RLX_OP_CONV) turned += ((const rlx_conv_attrs *)step->attrs)->winograd > 0;
-        products += step->op == RLX_OP_MATMUL;
-    }
-    assert_int_equal(turned, 3);
+    uint32_t products = 0;
+    for (uint32_t i = 0; i < plan->steps.count; i++)
+        products += plan->steps.items[i].op == RLX_OP_MATMUL;
+    assert_int_equal(count_turned(plan), 3);
     assert_int_equal(products, 2); /* to points, and whether they are finite */
     run(plan, points);
     run(plan_of(text, "winograd"), taps);
@@ -163,6 +168,33 @@ static void dilated_results_are_those_of_taps(void **state) {
     run(plan_of(text, NULL), points);
     for (int i = 0; i < OUTPUTS; i++)
         assert_true(fabsf(taps[i] - points[i]) <= 1e-5f * (1 + fabsf(taps[i])));
+}
+
+/* Phases that are not equal, padding that is not whole: the image grows, and its output is cut. */
+static void uneven_phases_are_padded(void **state) {
+    static const char *const attrs[] = {
+        "pads=[2, 2, 2, 2] dilations=[2, 2]", "pads=[3, 1, 1, 3] dilations=[2, 2]",
+        "pads=[3, 0, 3, 6] dilations=[3, 3]", "auto_pad=same_lower dilations=[4, 4]"};
+    (void)state;
+    assert_int_equal(edge_of_conv(64, 64, 55, attrs[0]), 4);
+    assert_int_equal(edge_of_conv(64, 64, 55, "dilations=[2, 2]"), 4);
+    for (uint32_t i = 0; i < sizeof attrs / sizeof *attrs; i++) {
+        static float taps[OUTPUTS], points[OUTPUTS];
+        char text[TEXT];
+        (void)snprintf(text, sizeof text,
+                       "rlx 1\ninput x : f32[24, 19, 19]\nparam w : f32[128, 128, 3, 3] = "
+                       "seeded(1, 0.1)\nparam u : f32[128, 24, 1, 1] = seeded(3, 0.3)\n"
+                       "param v : f32[24, 128, 1, 1] = seeded(4, 0.3)\n"
+                       "p = reshape(x) shape=[1, 24, 19, 19]\na = conv(p, u)\n"
+                       "y = conv(a, w, _, a) %s activation=relu\nz = conv(y, v)\noutput z\n",
+                       attrs[i]);
+        rlx_plan *plan = plan_of(text, NULL);
+        assert_int_equal(count_turned(plan), 1);
+        run(plan, points);
+        run(plan_of(text, "winograd"), taps);
+        for (int k = 0; k < OUTPUTS; k++)
+            assert_true(fabsf(taps[k] - points[k]) <= 1e-4f * (1 + fabsf(taps[k])));
+    }
 }
 
 /* In three outputs a tap of one kernel is divided by 0. */
@@ -213,11 +245,12 @@ static void points_that_fit_no_tile_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_images_get_tiles_and_large_weights_do_not),
-        cmocka_unit_test(strides_uneven_phases_and_groups_keep_their_taps),
+        cmocka_unit_test(strides_uneven_taps_and_groups_keep_their_taps),
         cmocka_unit_test(weights_that_others_read_keep_their_taps),
         cmocka_unit_test(results_are_those_of_taps),
         cmocka_unit_test(convs_share_the_points_of_a_kernel),
         cmocka_unit_test(dilated_results_are_those_of_taps),
+        cmocka_unit_test(uneven_phases_are_padded),
         cmocka_unit_test(infinite_weights_are_those_of_taps),
         cmocka_unit_test(points_that_fit_no_tile_are_refused),
     };
