@@ -21,7 +21,8 @@
  *
  * Sleep. Whom the system puts to sleep it wakes in 5 to 50 us, on a virtual machine in more: as
  * long as a small step takes. So inside a run threads look out for longer than one such step before
- * they sleep; outside of one, and while the caller works alone, only briefly. */
+ * they sleep, and behind one if the run before it followed as closely; else, and while the caller
+ * works alone, only briefly. */
 #include "backend/cpu/pool.h"
 
 #include "base/thread.h"
@@ -79,6 +80,8 @@ struct rlx_pool {
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
     _Atomic uint32_t runs;    /* that have begun and not ended */
+    _Atomic uint32_t steady;  /* 1: they follow each other so closely that nobody need sleep */
+    _Atomic uint64_t idle_ns; /* since when there is none */
     _Atomic uint32_t apart;   /* 1 while the caller works alone */
     _Atomic int caller_cpu;   /* where the caller was when the job began */
     _Atomic uint64_t crowded; /* somebody else wants a processor: what that cost, in ns; 0: no */
@@ -258,7 +261,8 @@ static void work(worker_state *self) {
 
 /* How long to look out now. */
 static uint64_t lookout_ns(const rlx_pool *pool) {
-    bool is_run = atomic_load_explicit(&pool->runs, memory_order_relaxed) != 0;
+    bool is_run = atomic_load_explicit(&pool->runs, memory_order_relaxed) != 0 ||
+                  atomic_load_explicit(&pool->steady, memory_order_relaxed) != 0;
     return is_run && atomic_load_explicit(&pool->apart, memory_order_relaxed) == 0 ? RUN_SPIN_NS
                                                                                    : SPIN_NS;
 }
@@ -386,11 +390,16 @@ static void run_crew(rlx_pool *pool, const rlx_pool_job *job) {
 }
 
 void rlx_pool_begin(rlx_pool *pool) {
-    if (pool->threads > 1) atomic_fetch_add_explicit(&pool->runs, 1, memory_order_relaxed);
+    if (pool->threads == 1) return;
+    uint64_t idle = rlx_now_ns() - atomic_load_explicit(&pool->idle_ns, memory_order_relaxed);
+    atomic_store_explicit(&pool->steady, idle < RUN_SPIN_NS, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pool->runs, 1, memory_order_relaxed);
 }
 
 void rlx_pool_end(rlx_pool *pool) {
-    if (pool->threads > 1) atomic_fetch_sub_explicit(&pool->runs, 1, memory_order_relaxed);
+    if (pool->threads == 1) return;
+    atomic_store_explicit(&pool->idle_ns, rlx_now_ns(), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&pool->runs, 1, memory_order_relaxed);
 }
 
 rlx_status rlx_pool_run(rlx_pool *pool, const rlx_pool_job *job) {
