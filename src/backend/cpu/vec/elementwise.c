@@ -188,6 +188,22 @@ static void ask_for_turned(const vec_sweep *sweep, const vec_operand *x, const i
     }
 }
 
+/* A rectangle whose turned inputs are in their tiles. */
+static void run_rectangle(vec_frame *frame, int64_t index, const int64_t *at, int64_t rows,
+                          int64_t width) {
+    const vec_program *self = frame->program;
+    uint32_t last = self->sweep.rank - 1;
+    int64_t here[RLX_MAX_RANK];
+    frame->turned_at = 0;
+    if (self->runs_turned && width >= VEC_BLOCK && vec_run_rows(frame, index, at, rows, width))
+        return;
+    memcpy(here, at, self->sweep.rank * sizeof *at);
+    for (int64_t r = 0; r < rows; r++, here[last - 1]++, index += self->sweep.dims[last]) {
+        frame->turned_at = r * width;
+        run_piece(frame, index, here, width);
+    }
+}
+
 /* Some rows, piece by piece of all of them: a column of a turned input is a line of memory, which
  * they share. Returns how many elements; 0: no two whole rows begin here. */
 static int64_t run_turned(const vec_frame *frame, int64_t index, const int64_t *at, int64_t left) {
@@ -195,31 +211,24 @@ static int64_t run_turned(const vec_frame *frame, int64_t index, const int64_t *
     const vec_sweep *sweep = &self->sweep;
     uint32_t last = sweep->rank - 1;
     int64_t row = sweep->dims[last], rows = rlx_ref_least(self->turned_rows, left / row);
-    int64_t here[RLX_MAX_RANK], width = VEC_TURNED_WIDTH;
-    vec_frame piece = *frame;
+    int64_t here[RLX_MAX_RANK], width = self->turned_width;
+    vec_frame rectangle = *frame;
     rows = rlx_ref_least(rows, sweep->dims[last - 1] - at[last - 1]);
     if (rows < 2 || at[last] != 0) return 0;
     memcpy(here, at, sweep->rank * sizeof *at);
     for (int64_t from = 0; from < row; from += width) {
         width = rlx_ref_least(width, row - from);
-        here[last - 1] = at[last - 1], here[last] = from;
         for (uint32_t i = 0; i < self->input_count; i++) {
             const vec_operand *x = &self->inputs[i];
-            if (x->is_turned)
-                vec_load_turned(x, offset_of(sweep, x, here), x->strides[last], rows, width,
-                                tile_of(frame, x));
-        }
-        here[last] = from + width;
-        int64_t next = rlx_ref_least(width, row - here[last]);
-        for (uint32_t i = 0; i < self->input_count; i++) {
-            if (self->inputs[i].is_turned)
-                ask_for_turned(sweep, &self->inputs[i], here, rows, next);
+            if (!x->is_turned) continue;
+            here[last] = from;
+            vec_load_turned(x, offset_of(sweep, x, here), x->strides[last], rows, width,
+                            tile_of(frame, x));
+            here[last] = from + width;
+            ask_for_turned(sweep, x, here, rows, rlx_ref_least(width, row - here[last]));
         }
         here[last] = from;
-        for (int64_t r = 0; r < rows; r++, here[last - 1]++) {
-            piece.turned_at = r * width;
-            run_piece(&piece, index + r * row + from, here, width);
-        }
+        run_rectangle(&rectangle, index + from, here, rows, width);
     }
     return rows * row;
 }
@@ -232,7 +241,8 @@ static void run_range(const vec_frame *frame, int64_t index, int64_t end) {
         int64_t rows = rows_here(self, end - index, at);
         count = self->turned_rows > 0 ? run_turned(frame, index, at, end - index) : 0;
         if (count > 0) continue;
-        if (rows > 1 && vec_run_rows(frame, index, at, rows)) {
+        if (rows > 1 &&
+            vec_run_rows(frame, index, at, rows, self->sweep.dims[self->sweep.rank - 1])) {
             count = rows * self->sweep.dims[self->sweep.rank - 1];
         } else {
             count = run_piece(frame, index, at, end - index);

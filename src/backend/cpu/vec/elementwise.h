@@ -17,7 +17,7 @@
 enum {
     VEC_INPUTS = 32,           /* of a chain: as many as the compiler makes */
     VEC_TILE = 1024,           /* elements of a tile at most */
-    VEC_TURNED_WIDTH = 64,     /* columns of turned inputs that are done at a time */
+    VEC_TURNED_WIDTH = 128,    /* columns of turned inputs that are done at a time, at most */
     VEC_BLOCK = 8 * VF,        /* elements that links hand on in registers */
     VEC_LINKS = 168,           /* of a chain at most */
     VEC_FETCHES = 8,           /* links that only ask for memory, at most */
@@ -164,11 +164,13 @@ typedef struct vec_program {
     int64_t result_at;      /* where in the frame the last result goes; registers are first */
     int64_t frame_bytes;    /* registers, the result and the tiles of inputs */
     int64_t turned_rows;    /* of a rectangle, where inputs are turned and rows long; or 0 */
+    int64_t turned_width;   /* and its columns */
     uint32_t input_count, turned_count, step_count, register_count, link_count;
     bool keeps_rows;     /* tiles end with their row */
     bool is_past_caches; /* the output is written so */
     bool has_code;       /* runs links, not steps */
     bool writes_output;  /* where it is */
+    bool runs_turned;    /* rectangles row by row: what is not turned needs no tiles */
     int64_t abreast;     /* elements of spans that run side by side; 0: they do not */
     vec_operand output;
     vec_operand *inputs; /* arrays that lie behind this struct */
@@ -211,10 +213,12 @@ bool vec_reads_in_place(const vec_program *self);
  * goes to the output, or to the frame where the output is not flat. */
 #define vec_run_code VEC_SYMBOL(elementwise_run_code)
 void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int64_t count);
-/* Runs that many whole rows of the sweep, each of at least a block, where operands need no tiles
- * and stores go to the caches; false: it did nothing, an input lies where the output is. */
+/* Runs `count` elements from `at` on of that many rows of the sweep, at least a block of each,
+ * where operands need no tiles or have them already (turned_at), and stores go to the caches;
+ * false: it did nothing, an input lies where the output is. */
 #define vec_run_rows VEC_SYMBOL(elementwise_run_rows)
-bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows);
+bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows,
+                  int64_t count);
 /* Points the links of a frame at a span for vec_run_abreast, where operands need no tiles. */
 #define vec_point_span VEC_SYMBOL(elementwise_point_span)
 void vec_point_span(const vec_frame *frame, int64_t index, const int64_t *at);

@@ -380,16 +380,18 @@ typedef enum overlap { APART, IN_PLACE, ACROSS } overlap;
 static overlap overlap_of(const vec_program *self, char *const *inputs, const char *out,
                           int64_t count, int64_t rows) {
     const vec_operand *y = &self->output;
-    int64_t row_bytes = count * y->link_bytes;
+    int64_t row_bytes = count * y->link_bytes, pitch = row_bytes;
+    if (rows > 1) pitch = self->sweep.dims[self->sweep.rank - 1] * y->link_bytes;
     overlap worst = APART;
     for (uint32_t i = 0; i < self->input_count; i++) {
         const vec_operand *x = &self->inputs[i];
-        int64_t stride = rows > 1 ? x->strides[self->sweep.rank - 2] * x->link_bytes : row_bytes;
+        int64_t stride = rows > 1 ? x->strides[self->sweep.rank - 2] * x->link_bytes : pitch;
         int64_t way = (rows - 1) * stride;
         if (x->is_spread || !is_read(x)) continue;
         const char *low = inputs[i] + (way < 0 ? way : 0), *high = inputs[i] + (way > 0 ? way : 0);
-        if (low >= out + rows * row_bytes || out >= high + count * x->link_bytes) continue;
-        bool is_same = inputs[i] == out && x->link_bytes == y->link_bytes && stride == row_bytes;
+        if (low >= out + (rows - 1) * pitch + row_bytes || out >= high + count * x->link_bytes)
+            continue;
+        bool is_same = inputs[i] == out && x->link_bytes == y->link_bytes && stride == pitch;
         if (!is_same) return ACROSS;
         worst = IN_PLACE;
     }
@@ -449,8 +451,8 @@ void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int6
     run_rest(frame, inputs, out, count - whole);
 }
 
-/* Points the links at the next row: only what moves. */
-static void next_row(const vec_frame *frame, const int64_t *at) {
+/* Points the links at the next row, of which `count` elements are done: only what moves. */
+static void next_row(const vec_frame *frame, const int64_t *at, int64_t count) {
     const vec_program *self = frame->program;
     uint32_t last = self->sweep.rank - 1;
     for (uint32_t i = 0; i < self->input_count; i++) {
@@ -464,26 +466,27 @@ static void next_row(const vec_frame *frame, const int64_t *at) {
             frame->links[i].memory += self->sweep.dims[last] * self->output.link_bytes;
         } else if (slot < VEC_INPUTS && !self->inputs[slot].is_spread) {
             const vec_operand *x = &self->inputs[slot];
-            frame->links[i].memory += x->strides[last - 1] * x->link_bytes;
+            frame->links[i].memory += (x->is_turned ? count : x->strides[last - 1]) * x->link_bytes;
         }
     }
 }
 
-bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows) {
+bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows,
+                  int64_t count) {
     const vec_program *self = frame->program;
     const vec_operand *y = &self->output;
     char *inputs[VEC_INPUTS], *out = (char *)y->tensor->data + index * y->bytes;
     int64_t here[RLX_MAX_RANK], row = self->sweep.dims[self->sweep.rank - 1];
     memcpy(here, at, self->sweep.rank * sizeof *at);
     for (uint32_t i = 0; i < self->input_count; i++)
-        inputs[i] = find_input(frame, &self->inputs[i], index, at, row);
-    overlap where = overlap_of(self, inputs, out, row, rows);
+        inputs[i] = find_input(frame, &self->inputs[i], index, at, count);
+    overlap where = overlap_of(self, inputs, out, count, rows);
     if (where == ACROSS) return false;
     point_links(frame, inputs, out);
     for (int64_t done = 0; done < rows; out += row * y->bytes) {
-        run_span(frame, out, row, where);
+        run_span(frame, out, count, where);
         here[self->sweep.rank - 2]++;
-        if (++done < rows) next_row(frame, here);
+        if (++done < rows) next_row(frame, here, count);
     }
     return true;
 }

@@ -292,6 +292,15 @@ static int64_t turned_tile(int64_t tiles, int64_t tile) {
     return large > tile ? large : tile;
 }
 
+/* Whether only what is turned needs tiles. */
+static bool reads_turned(const vec_program *self) {
+    for (uint32_t i = 0; i < self->input_count; i++) {
+        const vec_operand *x = &self->inputs[i];
+        if (!x->is_spread && !x->is_along && !x->is_turned) return false;
+    }
+    return self->writes_output;
+}
+
 /* The size of tiles, and where they lie. */
 static void lay_out(vec_program *self) {
     int64_t tiles = self->register_count + 1;
@@ -305,9 +314,15 @@ static void lay_out(vec_program *self) {
                        self->output.is_flat && !self->is_past_caches;
     }
     self->tile = tile_size(tiles);
-    self->turned_rows = 0;
+    self->turned_rows = self->turned_width = 0;
+    self->runs_turned = false;
     if (has_rectangles(self)) {
+        /* Pieces of a row are equal, so that none is too short. */
+        int64_t row = self->sweep.dims[self->sweep.rank - 1];
+        int64_t pieces = (row + VEC_TURNED_WIDTH - 1) / VEC_TURNED_WIDTH;
+        self->turned_width = (row + pieces - 1) / pieces;
         self->turned_rows = rectangle_rows(self, tiles, self->tile * 8);
+        self->runs_turned = self->has_code && !self->is_past_caches && reads_turned(self);
     } else if (self->turned_count > 0 && self->has_code) {
         self->tile = turned_tile(tiles, self->tile);
     }
