@@ -114,8 +114,8 @@ VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
         tiles.panel = at->row_count <= 4 ? 4 : at->row_count <= 8 ? 8 : VF;
         tiles.chunk = FEW_CHUNK;
     }
-    tiles.rows = IS_WIDE && tiles.panel > VF ? whole_vectors(rows)
-                                             : rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
+    tiles.rows =
+        tiles.panel > VF ? whole_vectors(rows) : rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
     if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
     return tiles;
 }

@@ -72,13 +72,14 @@ VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int6
             vf_store(out + i * panel + j * VF, sum[i][j]);
 }
 
-/* Keys that fill no block of mr are done once more with some before them: a few sums alone wait for
- * each other. The score of a key is the same in every block. */
+/* Keys that fill no block of mr, or of `less` where there are no more, are done once more with some
+ * before them: a few sums alone wait for each other. The score of a key is the same in every block.
+ */
 VEC_INLINE void score_blocks(const float *k, int64_t stride, const float *q, int64_t panel,
                              int64_t depth, int64_t count, float *out, const int mr, const int less,
                              const int nr) {
     int64_t t = 0;
-    for (; nr == 1 && !IS_WIDE ? t + mr <= count : t < count && count >= mr; t += mr) {
+    for (; count - t > less && count >= mr; t += mr) {
         if (t > count - mr) t = count - mr;
         score_block(k + t * stride, stride, q, panel, depth, out + t * panel, mr, nr);
     }

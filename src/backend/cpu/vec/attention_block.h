@@ -28,7 +28,7 @@ typedef struct block {
 
 /* Scaled queries in groups of 8 rows, or of 4 where there are no more, vectors along the depth of
  * all rows of a group side by side. */
-VEC_OUTLINE void pack_along(block *self) {
+VEC_OUTLINE void pack_along(const block *self) {
     const rlx_attention *at = self->at;
     int64_t stride = at->q->strides[3];
     bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1;
@@ -50,69 +50,77 @@ VEC_OUTLINE void pack_along(block *self) {
     }
 }
 
-/* Rows in the lanes for the panel that begins with row r: wide levels have no more vectors than
- * there are rows for. */
+/* Rows in the lanes for the panel that begins with row r: no more vectors than there are rows for.
+ */
 static int64_t panel_at(const block *self, int64_t r) {
     int64_t panel = self->tiles->panel;
-    if (!IS_WIDE || panel <= VF) return panel;
+    if (panel <= VF) return panel;
     return rlx_ref_least(panel, rlx_ref_divide_up(self->row_count - r, VF) * VF);
 }
 
-/* pack_queries by whole vectors, where rows lie as f32: from row `first` on. */
-static void pack_turned(block *self, int64_t first, int64_t panel) {
-    static const float none[VF];
+/* Scaled queries of a vector of rows, from row `first` on, in the lanes: `count` numbers of each,
+ * from `d` on, go to vectors `panel` apart. Where rows are missing there is the last one again. */
+VEC_OUTLINE void pack_vector(const block *self, int64_t first, int64_t d, int64_t count, float *to,
+                             int64_t panel) {
     const rlx_attention *at = self->at;
-    for (int64_t r = 0; r < panel; r += VF) {
-        const float *from[VF];
-        for (int64_t d = 0; d < at->depth; d += VF) {
-            VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
-                bool is_row = first + r + i < self->row_count;
-                from[i] =
-                    is_row ? (const float *)at->q->data + self->rows[first + r + i].q + d : none;
-                __asm__ volatile(""); /* one by one */
-            }
-            turn_rows(from, (float)at->scale, self->queries + first * at->depth + d * panel + r,
-                      panel);
+    int64_t stride = at->q->strides[3];
+    bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
+    float part[VF][TILE_KEYS], turned[VF * VF];
+    const float *from[VF];
+    for (int64_t i = 0; i < VF; i++) {
+        int64_t q = self->rows[rlx_ref_least(first + i, self->row_count - 1)].q + d * stride;
+        from[i] = lies ? (const float *)at->q->data + q : part[i];
+        if (!lies) vec_read_f32(at->q, q, stride, count, part[i]);
+    }
+    if (count < VF) { /* what lies beyond is anything */
+        turn_rows(from, 0, (float)at->scale, turned, VF);
+        for (int64_t i = 0; i < count; i++)
+            vf_store(to + i * panel, vf_load(turned + i * VF));
+        return;
+    }
+    for (int64_t i = 0; i < count; i += VF) { /* the last ones once more with some before them */
+        if (i > count - VF) i = count - VF;
+        turn_rows(from, i, (float)at->scale, to + i * panel, panel);
+    }
+}
+
+/* A chunk of a row, then of the next one. */
+VEC_OUTLINE void pack_chunks(const block *self) {
+    const rlx_attention *at = self->at;
+    int64_t step = self->tiles->panel * FEW_CHUNK, stride = at->q->strides[3];
+    float part[TILE_KEYS];
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        float *to = self->queries + r * FEW_CHUNK;
+        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
+            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d);
+            memset(part, 0, sizeof part);
+            if (r < self->row_count)
+                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
+            for (int64_t i = 0; i < count; i += FEW_CHUNK)
+                for (int64_t j = 0; j < FEW_CHUNK; j++)
+                    to[(d + i) / FEW_CHUNK * step + j] = part[i + j] * (float)at->scale;
         }
     }
 }
 
-/* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
+/* Scaled queries as the product with the keys wants them. */
 VEC_OUTLINE void pack_queries(block *self) {
     const rlx_attention *at = self->at;
-    int64_t most = self->tiles->panel, chunk = self->tiles->chunk;
-    float part[TILE_KEYS];
-    if (!IS_WIDE && self->tiles->is_along) {
-        pack_along(self);
+    if (self->tiles->is_along) {
+        (IS_WIDE ? pack_chunks : pack_along)(self);
         return;
     }
-    if (IS_WIDE && chunk == 1 && most >= VF && at->depth % VF == 0 &&
-        at->q->dtype == RLX_DTYPE_F32 && at->q->strides[3] == 1) {
-        for (int64_t r = 0; r < self->row_count; r += most)
-            pack_turned(self, r, panel_at(self, r));
+    if (self->tiles->panel == 1) {
+        vec_read_f32(at->q, self->rows[0].q, at->q->strides[3], at->depth, self->queries);
+        for (int64_t d = 0; d < at->depth; d++)
+            self->queries[d] *= (float)at->scale;
         return;
     }
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
-        int64_t first = r / most * most, panel = panel_at(self, first), step = panel * chunk;
-        float *to = self->queries + first * at->depth + (r - first) * chunk;
-        if (r - first >= panel) break;
-        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
-            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
-            memset(part, 0, sizeof part);
-            if (r < self->row_count) {
-                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
-            }
-            if (chunk == FEW_CHUNK) {
-                for (int64_t i = 0; i < count; i += FEW_CHUNK)
-                    for (int64_t j = 0; j < FEW_CHUNK; j++)
-                        to[(d + i) / FEW_CHUNK * step + j] = part[i + j] * (float)at->scale;
-                continue;
-            }
-            VEC_ROLLED for (int64_t i = 0; i < count; i++) {
-                to[(d + i) * panel] = part[i] * (float)at->scale;
-                __asm__ volatile(""); /* one by one: a vector would be taken apart, in 10 KB */
-            }
-        }
+    for (int64_t r = 0; r < self->row_count; r += VF) {
+        int64_t first = r / self->tiles->panel * self->tiles->panel, panel = panel_at(self, first);
+        float *to = self->queries + first * at->depth + r - first;
+        for (int64_t d = 0; d < at->depth; d += TILE_KEYS)
+            pack_vector(self, r, d, rlx_ref_least(TILE_KEYS, at->depth - d), to + d * panel, panel);
     }
 }
 

@@ -273,7 +273,8 @@ static void do_panel(block *self, tile *now, int64_t r) {
     }
     if (at->softcap > 0) cap_scores(self, seen);
     if (at->mask->data != NULL) add_mask(self, r, row_count, now->first, seen);
-    if (is_hiding || (!IS_WIDE && row_count < panel)) hide_keys(self, r, now->first, seen, counts);
+    if (is_hiding || (!IS_WIDE && tiles->is_along && row_count < panel))
+        hide_keys(self, r, now->first, seen, counts);
     if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
         now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
     if (self->skips_zeros) now->content = OTHERS;
