@@ -11,8 +11,9 @@
 
 #include <math.h>
 
-/* Multiples of both panel widths, and of the 6 or 12 keys of a register block. */
-enum { BLOCK_ROWS = 96, TILE_KEYS = 96, EXP_GROUP = 4, LINE = 64 };
+/* Multiples of both panel widths, and of the 6 or 12 keys of a register block: rows of a block at
+ * most, keys of a tile, and of one that saves another with few keys. */
+enum { BLOCK_ROWS = 96, TILE_KEYS = 96, MOST_KEYS = 132, EXP_GROUP = 4, LINE = 64 };
 
 /* Kept apart, so that registers are shared out for one product at a time. */
 #define VEC_OUTLINE static __attribute__((noinline))
@@ -32,7 +33,9 @@ enum { IS_WIDE = VF >= 16, PANEL_VECTORS = IS_WIDE ? 3 : 2, FEW_KEYS = 12, FEW_C
 typedef struct tiling {
     int64_t panel;               /* rows in the lanes: one to three vectors; 1: a row alone */
     int64_t chunk;               /* lanes of a row: 1 or FEW_CHUNK */
-    int64_t rows;                /* of a block, whole panels; wide: whole vectors */
+    int64_t keys;                /* of a tile but the last */
+    int64_t block;               /* rows of a block but the last */
+    int64_t rows;                /* the same in whole vectors or panels */
     int64_t padded_width;        /* Dv in whole vectors */
     bool k_in_place, v_in_place; /* the rows can be used as they lie */
     bool is_short;               /* one panel: memory is the limit */
@@ -112,13 +115,15 @@ static void make_scores(const float *k, int64_t stride, const float *q, int64_t 
     }
 }
 
-/* sums[mr][nr vectors] += weights[count][panel], of which mr lanes, times v[count][nr vectors]. */
+/* sums[mr][nr vectors] = what they were + weights[count][panel], of which mr lanes, times
+ * v[count][nr vectors]. */
 VEC_INLINE void value_block(const float *weights, int64_t panel, const float *v, int64_t stride,
-                            int64_t count, float *sums, int64_t width, const int mr, const int nr) {
-    vf sum[4][3];
+                            int64_t count, const float *from, int64_t from_width, float *sums,
+                            int64_t width, const int mr, const int nr) {
+    vf sum[8][3];
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
-            sum[i][j] = vf_load(sums + i * width + j * VF);
+            sum[i][j] = vf_load(from + i * from_width + j * VF);
     for (int64_t t = 0; t < count; t++, weights += panel, v += stride) {
         vf value[3];
         for (int j = 0; j < nr; j++)
@@ -132,37 +137,38 @@ VEC_INLINE void value_block(const float *weights, int64_t panel, const float *v,
             vf_store(sums + i * width + j * VF, sum[i][j]);
 }
 
-#define VALUE_COLUMNS(nr)                                                                      \
-    VEC_OUTLINE void value_columns_##nr(const float *weights, int64_t panel, int64_t rows,     \
-                                        const float *v, int64_t stride, int64_t count,         \
-                                        float *sums, int64_t width) {                          \
-        int64_t r = 0;                                                                         \
-        for (; r + 4 <= rows; r += 4)                                                          \
-            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 4, nr); \
-        if (r + 2 <= rows) {                                                                   \
-            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 2, nr); \
-            r += 2;                                                                            \
-        }                                                                                      \
-        if (r < rows)                                                                          \
-            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 1, nr); \
+#define VALUE_ROWS(mr, nr)                                                               \
+    for (; r + (mr) <= rows; r += (mr))                                                  \
+    value_block(weights + r, panel, v, stride, count, from + r * from_width, from_width, \
+                sums + r * width, width, mr, nr)
+/* Eight rows where there is one column: four sums alone wait for each other. */
+#define VALUE_COLUMNS(nr)                                                                   \
+    VEC_OUTLINE void value_columns_##nr(                                                    \
+        const float *weights, int64_t panel, int64_t rows, const float *v, int64_t stride,  \
+        int64_t count, const float *from, int64_t from_width, float *sums, int64_t width) { \
+        int64_t r = 0;                                                                      \
+        if ((nr) == 1) VALUE_ROWS(8, nr);                                                   \
+        VALUE_ROWS(4, nr);                                                                  \
+        VALUE_ROWS(2, nr);                                                                  \
+        VALUE_ROWS(1, nr);                                                                  \
     }
 VALUE_COLUMNS(1)
 VALUE_COLUMNS(2)
 VALUE_COLUMNS(3)
 
-/* sums[rows][width] += weights^T v; the columns of v go in as equal parts as threes allow. */
+/* sums[rows][width] += weights^T v, or = where they begin; the columns of v go in as equal parts as
+ * threes allow. */
 static void add_values(const float *weights, int64_t panel, int64_t rows, const float *v,
-                       int64_t stride, int64_t count, int64_t width, float *sums) {
-    int64_t vectors = width / VF, parts = (vectors + 2) / 3;
+                       int64_t stride, int64_t count, int64_t width, float *sums, bool begins) {
+    static const float none[3 * VF];
+    int64_t vectors = width / VF, parts = (vectors + 2) / 3, from_width = begins ? 0 : width;
     for (int64_t part = 0, j = 0; part < parts; part++) {
         int64_t n = (vectors - j + parts - part - 1) / (parts - part), at = j * VF;
-        if (n == 3) {
-            value_columns_3(weights, panel, rows, v + at, stride, count, sums + at, width);
-        } else if (n == 2) {
-            value_columns_2(weights, panel, rows, v + at, stride, count, sums + at, width);
-        } else {
-            value_columns_1(weights, panel, rows, v + at, stride, count, sums + at, width);
-        }
+        const float *from = begins ? none : sums + at;
+        (n == 3   ? value_columns_3
+         : n == 2 ? value_columns_2
+                  : value_columns_1)(weights, panel, rows, v + at, stride, count, from, from_width,
+                                     sums + at, width);
         j += n;
     }
 }

@@ -13,12 +13,14 @@ typedef struct block {
     int64_t unit; /* whose rows these are; their queries stay packed from part to part */
     rlx_query_row rows[BLOCK_ROWS];
     int64_t row_count;
-    int64_t panel;                /* rows of the panel at hand */
-    int64_t seen_first, seen_end; /* keys that any row sees */
+    int64_t panel;                    /* rows of the panel at hand */
+    int64_t seen_first, seen_end;     /* keys that any row sees */
+    int64_t common_first, common_end; /* keys that all rows see */
     int64_t batch, head;
+    bool begins;      /* the sums: nothing is there to add to, and they are not cleared */
     bool skips_zeros; /* weights of 0 are not multiplied: slow, but values may be no numbers */
     float *queries;   /* [panels][depth][panel] */
-    float *scores;    /* [TILE_KEYS][panel] */
+    float *scores;    /* [keys of a tile][panel] */
     float *sums;      /* [rows][padded_width] */
     float *most;      /* [rows]: the largest score so far */
     float *total;     /* [rows]: sum of the weights */
@@ -58,30 +60,29 @@ static int64_t panel_at(const block *self, int64_t r) {
     return rlx_ref_least(panel, rlx_ref_divide_up(self->row_count - r, VF) * VF);
 }
 
-/* Scaled queries of a vector of rows, from row `first` on, in the lanes: `count` numbers of each,
- * from `d` on, go to vectors `panel` apart. Where rows are missing there is the last one again. */
-VEC_OUTLINE void pack_vector(const block *self, int64_t first, int64_t d, int64_t count, float *to,
-                             int64_t panel) {
-    const rlx_attention *at = self->at;
-    int64_t stride = at->q->strides[3];
-    bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
-    float part[VF][TILE_KEYS], turned[VF * VF];
+/* to[count][VF], vectors `apart`: `count` numbers, scaled, of each row whose offset is in `at`. */
+VEC_OUTLINE void turn_in(const rlx_tensor *tensor, const int64_t *at, int64_t stride, int64_t count,
+                         float scale, float *to, int64_t apart) {
+    bool lies = tensor->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
+    float part[VF][MOST_KEYS], turned[VF * VF];
     const float *from[VF];
     for (int64_t i = 0; i < VF; i++) {
-        int64_t q = self->rows[rlx_ref_least(first + i, self->row_count - 1)].q + d * stride;
-        from[i] = lies ? (const float *)at->q->data + q : part[i];
-        if (!lies) vec_read_f32(at->q, q, stride, count, part[i]);
+        from[i] = lies ? (const float *)tensor->data + at[i] : part[i];
+        if (!lies) vec_read_f32(tensor, at[i], stride, count, part[i]);
     }
-    if (count < VF) { /* what lies beyond is anything */
-        turn_rows(from, 0, (float)at->scale, turned, VF);
-        for (int64_t i = 0; i < count; i++)
-            vf_store(to + i * panel, vf_load(turned + i * VF));
-        return;
-    }
+    float *into = count < VF ? turned : to; /* what lies beyond is anything */
+    int64_t step = count < VF ? VF : apart;
     for (int64_t i = 0; i < count; i += VF) { /* the last ones once more with some before them */
-        if (i > count - VF) i = count - VF;
-        turn_rows(from, i, (float)at->scale, to + i * panel, panel);
+        if (i > count - VF && count >= VF) i = count - VF;
+        turn_rows(from, i, scale, into + i * step, step);
     }
+    for (int64_t i = 0; i < count && count < VF; i++)
+        vf_store(to + i * apart, vf_load(turned + i * VF));
+}
+
+/* The row that is in lane r of a block: where there are no more the last one again. */
+static const rlx_query_row *row_at(const block *self, int64_t r) {
+    return &self->rows[rlx_ref_least(r, self->row_count - 1)];
 }
 
 /* A chunk of a row, then of the next one. */
@@ -119,8 +120,13 @@ VEC_OUTLINE void pack_queries(block *self) {
     for (int64_t r = 0; r < self->row_count; r += VF) {
         int64_t first = r / self->tiles->panel * self->tiles->panel, panel = panel_at(self, first);
         float *to = self->queries + first * at->depth + r - first;
-        for (int64_t d = 0; d < at->depth; d += TILE_KEYS)
-            pack_vector(self, r, d, rlx_ref_least(TILE_KEYS, at->depth - d), to + d * panel, panel);
+        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
+            int64_t from[VF];
+            for (int64_t i = 0; i < VF; i++)
+                from[i] = row_at(self, r + i)->q + d * at->q->strides[3];
+            turn_in(at->q, from, at->q->strides[3], rlx_ref_least(TILE_KEYS, at->depth - d),
+                    (float)at->scale, to + d * panel, panel);
+        }
     }
 }
 
@@ -167,21 +173,25 @@ static const float *tile_of(const rlx_tensor *tensor, bool in_place, int64_t bas
 /* The additive mask of `count` keys from `first` on. */
 VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
                           int64_t count) {
-    const rlx_attention *at = self->at;
-    int64_t panel = self->panel, stride = at->mask_strides[3];
-    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel >= VF;
-    float part[TILE_KEYS];
-    for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
-        int64_t offset = self->rows[first_row + r].mask + first * stride;
-        vec_read_f32(at->mask, offset, stride, count, part);
-        if (is_common) break;
+    const rlx_tensor *mask = self->at->mask;
+    const int64_t *strides = self->at->mask_strides;
+    int64_t panel = self->panel, at[VF];
+    bool is_common = strides[1] == 0 && strides[2] == 0;
+    float part[MOST_KEYS * VF];
+    for (int64_t r = 0; r < row_count && panel < VF; r++) {
+        vec_read_f32(mask, self->rows[r].mask + first * strides[3], strides[3], count, part);
         for (int64_t t = 0; t < count; t++)
             self->scores[t * panel + r] += part[t];
     }
-    for (int64_t t = 0; is_common && t < count; t++) {
-        for (int64_t i = 0; i < panel; i += VF) {
+    for (int64_t i = 0; i < row_count && panel >= VF; i += VF) {
+        for (int64_t lane = 0; lane < VF; lane++)
+            at[lane] = row_at(self, first_row + i + lane)->mask + first * strides[3];
+        if (!is_common) turn_in(mask, at, strides[3], count, 1, part, VF);
+        if (is_common && i == 0) vec_read_f32(mask, at[0], strides[3], count, part);
+        for (int64_t t = 0; t < count; t++) {
             float *score = self->scores + t * panel + i;
-            vf_store(score, vf_load(score) + part[t]);
+            vf more = is_common ? vf_set(part[t]) : vf_load(part + t * VF);
+            vf_store(score, vf_load(score) + more);
         }
     }
 }
@@ -303,6 +313,16 @@ static bool weigh(const block *self, int64_t first_row, int64_t seen, const int6
         vf_store(self->factor + i, factor);
     }
     return !vi_all(is_same);
+}
+
+/* Whether the first product with values makes sums from nothing. */
+static bool begins_sums(const tiling *tiles) {
+    return !IS_WIDE && !tiles->is_short;
+}
+
+static void clear_sums(const block *self, int64_t first_row, int64_t rows) {
+    int64_t width = self->tiles->padded_width;
+    memset(self->sums + first_row * width, 0, (size_t)(rows * width) * sizeof(float));
 }
 
 /* What is nothing beside a larger score counts as a weight of 0 does: not at all. */

@@ -141,7 +141,7 @@ VEC_INLINE vf tile_value(const block *self, const tile *now, int64_t t, int64_t 
 }
 
 /* Infinities and NaN times 0 are not 0. */
-VEC_SELDOM bool has_only_numbers(const block *self, const tile *now) {
+VEC_OUTLINE bool has_only_numbers(const block *self, const tile *now) {
     vi above = {0}; /* the sign of a sum tells an exponent of ones */
     for (int64_t t = 0; t < now->count; t++) {
         for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
@@ -170,13 +170,15 @@ typedef struct sight {
     int64_t first, end, common_first, common_end;
 } sight;
 
-static sight sight_of(const rlx_query_row *rows, int64_t count) {
-    sight seen = {INT64_MAX, 0, 0, INT64_MAX};
-    for (int64_t i = 0; i < count; i++) {
-        seen.first = rlx_ref_least(seen.first, rows[i].first);
-        seen.common_end = rlx_ref_least(seen.common_end, rows[i].end);
-        if (rows[i].end > seen.end) seen.end = rows[i].end;
-        if (rows[i].first > seen.common_first) seen.common_first = rows[i].first;
+static sight sight_of(const block *self, int64_t r, int64_t count) {
+    sight seen = {self->seen_first, self->seen_end, self->common_first, self->common_end};
+    if (seen.first == seen.common_first && seen.end == seen.common_end) return seen;
+    seen = (sight){INT64_MAX, 0, 0, INT64_MAX};
+    for (const rlx_query_row *row = self->rows + r; count > 0; row++, count--) {
+        seen.first = rlx_ref_least(seen.first, row->first);
+        seen.common_end = rlx_ref_least(seen.common_end, row->end);
+        if (row->end > seen.end) seen.end = row->end;
+        if (row->first > seen.common_first) seen.common_first = row->first;
     }
     return seen;
 }
@@ -258,9 +260,12 @@ static void do_panel(block *self, tile *now, int64_t r) {
     const tiling *tiles = self->tiles;
     int64_t panel = self->panel = panel_at(self, r);
     int64_t row_count = rlx_ref_least(panel, self->row_count - r);
-    sight sees = sight_of(self->rows + r, row_count);
+    sight sees = sight_of(self, r, row_count);
     int64_t seen = rlx_ref_least(now->count, sees.end - now->first), counts[PANEL_VECTORS];
-    if (seen <= 0 || sees.first >= now->first + now->count) return;
+    if (seen <= 0 || sees.first >= now->first + now->count) {
+        if (self->begins) clear_sums(self, r, row_count);
+        return;
+    }
     bool is_hiding = sees.common_first > now->first || sees.common_end < now->first + seen;
     for (int64_t i = 0; i < PANEL_VECTORS; i++)
         counts[i] = IS_WIDE && is_hiding ? count_seen(self, now, r + i * VF, VF, seen) : seen;
@@ -278,9 +283,10 @@ static void do_panel(block *self, tile *now, int64_t r) {
     if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
         now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
     if (self->skips_zeros) now->content = OTHERS;
-    if (weigh(self, r, seen, counts) && (!IS_WIDE || now->content == OTHERS))
+    if (weigh(self, r, seen, counts) && !self->begins && (!IS_WIDE || now->content == OTHERS))
         rescale(self, r, row_count);
     if (now->content == OTHERS) {
+        if (self->begins) clear_sums(self, r, row_count);
         add_seen_values(self, now, r, row_count, seen);
     } else if (IS_WIDE || tiles->kind != VALUES_F32 || (tiles->is_along && tiles->v_in_place)) {
         weighed by = {self->scores, self->factor, panel, row_count, seen, !is_hiding, {0}};
@@ -289,7 +295,7 @@ static void do_panel(block *self, tile *now, int64_t r) {
         add_few_values(self, now, &by, self->sums + r * tiles->padded_width);
     } else {
         add_values(self->scores, panel, row_count, now->values, now->v_stride, seen,
-                   tiles->padded_width, self->sums + r * tiles->padded_width);
+                   tiles->padded_width, self->sums + r * tiles->padded_width, self->begins);
     }
 }
 
