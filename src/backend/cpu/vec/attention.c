@@ -43,36 +43,30 @@ VEC_OUTLINE void write_rows(const block *self) {
     }
 }
 
-/* Row `index` after the one before it; most of them see the same keys. */
-static rlx_query_row next_row(const block *self, rlx_query_row last, int64_t index) {
-    const rlx_attention *at = self->at;
-    if (at->is_causal) return rlx_ref_query_row(at, self->batch, self->head, index);
-    last.q += at->q->strides[2];
-    last.y += at->y->strides[2];
-    last.mask += at->mask_strides[2];
-    return last;
-}
-
 /* The rows of a block and the keys that any of them, and that all of them see; packs the queries.
  */
 VEC_OUTLINE void take_rows(block *self, int64_t index) {
     const rlx_attention *at = self->at;
     int64_t first = index * self->tiles->block, left = 0;
+    rlx_query_row row = {0};
     self->seen_first = at->keys, self->seen_end = 0;
     self->common_first = 0, self->common_end = at->keys;
     self->row_count = rlx_ref_least(self->tiles->block, at->row_count - first);
-    for (int64_t r = 0; r < self->row_count; r++, left--) {
-        rlx_query_row *row = &self->rows[r];
-        if (left == 0) { /* of its head */
-            *row = rlx_ref_query_row(at, self->batch, self->head, first + r);
+    for (int64_t r = 0; r < self->row_count; r++) {
+        if (left == 0 || at->is_causal) {
+            row = rlx_ref_query_row(at, self->batch, self->head, first + r);
             left = at->queries - (first + r) % at->queries;
-        } else {
-            *row = next_row(self, row[-1], first + r);
+        } else { /* of the same head, and it sees the same keys */
+            row.q += at->q->strides[2];
+            row.y += at->y->strides[2];
+            row.mask += at->mask_strides[2];
         }
-        self->seen_first = rlx_ref_least(self->seen_first, row->first);
-        self->common_end = rlx_ref_least(self->common_end, row->end);
-        if (row->end > self->seen_end) self->seen_end = row->end;
-        if (row->first > self->common_first) self->common_first = row->first;
+        left--;
+        self->rows[r] = row;
+        self->seen_first = rlx_ref_least(self->seen_first, row.first);
+        self->common_end = rlx_ref_least(self->common_end, row.end);
+        if (row.end > self->seen_end) self->seen_end = row.end;
+        if (row.first > self->common_first) self->common_first = row.first;
     }
     for (int64_t r = self->row_count; r < self->tiles->rows; r++)
         self->rows[r] = (rlx_query_row){0};
@@ -92,9 +86,14 @@ VEC_OUTLINE void do_tiles(block *self, int64_t first, int64_t end) {
     if (!self->begins) clear_sums(self, 0, self->tiles->rows);
     for (int64_t t = first; t < end; t += step) {
         tile now = make_tile(self, t, rlx_ref_least(step, end - t));
-        if (self->tiles->panel == 1) do_line(self, &now);
-        for (int64_t r = 0; r < self->row_count && self->tiles->panel > 1; r += self->tiles->panel)
-            do_panel(self, &now, r);
+        for (int64_t r = 0, panel; r < self->row_count; r += panel) {
+            panel = panel_at(self, r);
+            if (panel == 1) {
+                do_line(self, &now, r);
+            } else {
+                do_panel(self, &now, r, panel);
+            }
+        }
         self->begins = false;
     }
 }

@@ -13,7 +13,7 @@
 
 /* Multiples of both panel widths, and of the 6 or 12 keys of a register block: rows of a block at
  * most, keys of a tile, and of one that saves another with few keys. */
-enum { BLOCK_ROWS = 96, TILE_KEYS = 96, MOST_KEYS = 132, EXP_GROUP = 4, LINE = 64 };
+enum { BLOCK_ROWS = 96, TILE_KEYS = 96, MOST_KEYS = 132, EXP_GROUP = 4, LINE = 64, LINES = 2 };
 
 /* Kept apart, so that registers are shared out for one product at a time. */
 #define VEC_OUTLINE static __attribute__((noinline))
@@ -137,24 +137,32 @@ VEC_INLINE void value_block(const float *weights, int64_t panel, const float *v,
             vf_store(sums + i * width + j * VF, sum[i][j]);
 }
 
+/* How many rows go together where `left` are left: sixes, since more sums do not wait for each
+ * other, and fours. Fills up with rows of the panel that do not exist. */
+VEC_INLINE int64_t rows_together(int64_t left) {
+    return left == 5 || left == 6 || left > 8 ? 6 : 4;
+}
+
 #define VALUE_ROWS(mr, nr)                                                               \
-    for (; r + (mr) <= rows; r += (mr))                                                  \
     value_block(weights + r, panel, v, stride, count, from + r * from_width, from_width, \
                 sums + r * width, width, mr, nr)
-/* Eight rows where there is one column: four sums alone wait for each other. */
-#define VALUE_COLUMNS(nr)                                                                   \
+#define VALUE_COLUMNS(nr, most)                                                             \
     VEC_OUTLINE void value_columns_##nr(                                                    \
         const float *weights, int64_t panel, int64_t rows, const float *v, int64_t stride,  \
         int64_t count, const float *from, int64_t from_width, float *sums, int64_t width) { \
-        int64_t r = 0;                                                                      \
-        if ((nr) == 1) VALUE_ROWS(8, nr);                                                   \
-        VALUE_ROWS(4, nr);                                                                  \
-        VALUE_ROWS(2, nr);                                                                  \
-        VALUE_ROWS(1, nr);                                                                  \
+        for (int64_t r = 0; r < rows;) {                                                    \
+            if ((most) == 8 ? rows - r > 4 : (most) == 6 && rows_together(rows - r) == 6) { \
+                VALUE_ROWS(most, nr);                                                       \
+                r += (most);                                                                \
+            } else {                                                                        \
+                VALUE_ROWS(4, nr);                                                          \
+                r += 4;                                                                     \
+            }                                                                               \
+        }                                                                                   \
     }
-VALUE_COLUMNS(1)
-VALUE_COLUMNS(2)
-VALUE_COLUMNS(3)
+VALUE_COLUMNS(1, 8)
+VALUE_COLUMNS(2, 6)
+VALUE_COLUMNS(3, 4)
 
 /* sums[rows][width] += weights^T v, or = where they begin; the columns of v go in as equal parts as
  * threes allow. */
@@ -259,20 +267,14 @@ VEC_OUTLINE int64_t weighed_count(const weighed *by, int64_t r, int64_t mr) {
     return most;
 }
 
-/* How many rows go together where `left` are left: fours and eights, or with f32 sixes, since more
- * columns fit beside them. Fills up with rows of the panel that do not exist. */
-VEC_INLINE int64_t wide_rows(int64_t left, const value_kind kind) {
-    if (kind != VALUES_F32) return left > 4 ? 8 : 4;
-    return left == 5 || left == 6 || left > 8 ? 6 : 4;
-}
-
 /* All rows of a panel and nr vectors of columns. */
 VEC_INLINE void short_columns(const weighed *by, const void *v, int64_t stride, float *sums,
                               int64_t width, ahead *next, const int nr, const value_kind kind) {
     const int more = kind == VALUES_F32 ? 6 : 8;
     int64_t r = 0;
     while (IS_WIDE && r < by->rows) {
-        if (wide_rows(by->rows - r, kind) == more) {
+        int64_t left = by->rows - r; /* with f32 more columns fit beside sixes */
+        if (kind != VALUES_F32 ? left > 4 : rows_together(left) == more) {
             short_block(by->weights + r, by->panel, by->factor + r, v, stride,
                         weighed_count(by, r, more), sums + r * width, width, next, more, nr, kind);
             r += more;

@@ -53,16 +53,18 @@ VEC_OUTLINE void pack_along(const block *self) {
 }
 
 /* Rows in the lanes for the panel that begins with row r: no more vectors than there are rows for.
- */
+ * Up to LINES rows beyond them go one by one. */
 static int64_t panel_at(const block *self, int64_t r) {
-    int64_t panel = self->tiles->panel;
-    if (panel <= VF) return panel;
-    return rlx_ref_least(panel, rlx_ref_divide_up(self->row_count - r, VF) * VF);
+    int64_t panel = self->tiles->panel, left = self->row_count - r, rest = left % VF;
+    if (panel <= VF || left >= panel) return panel;
+    if (rest > LINES || self->tiles->is_short) left += VF - 1;
+    return left >= VF ? left / VF * VF : 1;
 }
 
 /* to[count][VF], vectors `apart`: `count` numbers, scaled, of each row whose offset is in `at`. */
-VEC_OUTLINE void turn_in(const rlx_tensor *tensor, const int64_t *at, int64_t stride, int64_t count,
-                         float scale, float *to, int64_t apart) {
+static __attribute__((noinline, noclone)) void turn_in(const rlx_tensor *tensor, const int64_t *at,
+                                                       int64_t stride, int64_t count, float scale,
+                                                       float *to, int64_t apart) {
     bool lies = tensor->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
     float part[VF][MOST_KEYS], turned[VF * VF];
     const float *from[VF];
@@ -104,28 +106,33 @@ VEC_OUTLINE void pack_chunks(const block *self) {
     }
 }
 
+/* Scaled queries of a row alone. */
+static void pack_line(const block *self, int64_t r) {
+    const rlx_attention *at = self->at;
+    float *to = self->queries + r * at->depth;
+    vec_read_f32(at->q, self->rows[r].q, at->q->strides[3], at->depth, to);
+    VEC_ROLLED for (int64_t d = 0; d < at->depth; d++) to[d] *= (float)at->scale;
+}
+
 /* Scaled queries as the product with the keys wants them. */
 VEC_OUTLINE void pack_queries(block *self) {
     const rlx_attention *at = self->at;
+    int64_t stride = at->q->strides[3], from[VF];
     if (self->tiles->is_along) {
         (IS_WIDE ? pack_chunks : pack_along)(self);
         return;
     }
-    if (self->tiles->panel == 1) {
-        vec_read_f32(at->q, self->rows[0].q, at->q->strides[3], at->depth, self->queries);
-        for (int64_t d = 0; d < at->depth; d++)
-            self->queries[d] *= (float)at->scale;
-        return;
-    }
-    for (int64_t r = 0; r < self->row_count; r += VF) {
-        int64_t first = r / self->tiles->panel * self->tiles->panel, panel = panel_at(self, first);
-        float *to = self->queries + first * at->depth + r - first;
-        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
-            int64_t from[VF];
-            for (int64_t i = 0; i < VF; i++)
-                from[i] = row_at(self, r + i)->q + d * at->q->strides[3];
-            turn_in(at->q, from, at->q->strides[3], rlx_ref_least(TILE_KEYS, at->depth - d),
-                    (float)at->scale, to + d * panel, panel);
+    for (int64_t r = 0, panel; r < self->row_count; r += panel) {
+        float *to = self->queries + r * at->depth;
+        panel = panel_at(self, r);
+        if (panel == 1) pack_line(self, r);
+        for (int64_t i = 0; i + VF <= panel; i += VF) {
+            for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
+                VEC_ROLLED for (int64_t lane = 0; lane < VF; lane++) from[lane] =
+                    row_at(self, r + i + lane)->q + d * stride;
+                turn_in(at->q, from, stride, rlx_ref_least(TILE_KEYS, at->depth - d),
+                        (float)at->scale, to + d * panel + i, panel);
+            }
         }
     }
 }
@@ -179,13 +186,14 @@ VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_coun
     bool is_common = strides[1] == 0 && strides[2] == 0;
     float part[MOST_KEYS * VF];
     for (int64_t r = 0; r < row_count && panel < VF; r++) {
-        vec_read_f32(mask, self->rows[r].mask + first * strides[3], strides[3], count, part);
+        vec_read_f32(mask, row_at(self, first_row + r)->mask + first * strides[3], strides[3],
+                     count, part);
         for (int64_t t = 0; t < count; t++)
             self->scores[t * panel + r] += part[t];
     }
     for (int64_t i = 0; i < row_count && panel >= VF; i += VF) {
-        for (int64_t lane = 0; lane < VF; lane++)
-            at[lane] = row_at(self, first_row + i + lane)->mask + first * strides[3];
+        VEC_ROLLED for (int64_t lane = 0; lane < VF; lane++) at[lane] =
+            row_at(self, first_row + i + lane)->mask + first * strides[3];
         if (!is_common) turn_in(mask, at, strides[3], count, 1, part, VF);
         if (is_common && i == 0) vec_read_f32(mask, at[0], strides[3], count, part);
         for (int64_t t = 0; t < count; t++) {
