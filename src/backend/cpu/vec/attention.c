@@ -30,15 +30,20 @@ static int64_t whole_vectors(int64_t count) {
     return rlx_ref_divide_up(count, VF) * VF;
 }
 
+/* Rows that see nothing have a total of 0, and sums of 0. */
 VEC_OUTLINE void write_rows(const block *self) {
     const rlx_tensor *y = self->at->y;
     int64_t width = self->tiles->padded_width;
     bool lies = y->dtype == RLX_DTYPE_F32 && y->strides[3] == 1 && width == self->at->width;
+    for (int64_t r = 0; r < self->tiles->rows; r += VF) {
+        vf total = vf_load(self->total + r);
+        vf_store(self->total + r, vf_select(total == 0, total, 1 / total));
+    }
     for (int64_t r = 0; r < self->row_count; r++) {
-        float *sums = self->sums + r * width, total = self->total[r];
-        float *to = lies ? (float *)y->data + self->rows[r].y : sums, factor = 1 / total;
-        for (int64_t i = 0; i < width; i += VF)
-            vf_store(to + i, total == 0 ? vf_set(0) : vf_load(sums + i) * factor);
+        float *sums = self->sums + r * width, factor = self->total[r];
+        float *to = lies ? (float *)y->data + self->rows[r].y : sums;
+        VEC_ROLLED for (int64_t i = 0; i < width; i += VF)
+            vf_store(to + i, vf_load(sums + i) * factor);
         if (!lies) vec_write_f32(y, self->rows[r].y, y->strides[3], self->at->width, sums);
     }
 }
