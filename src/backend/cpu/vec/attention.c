@@ -83,9 +83,9 @@ VEC_OUTLINE void do_tiles(block *self, int64_t first, int64_t end) {
     int64_t step = self->tiles->keys;
     if (self->seen_first > first) first = self->seen_first / step * step;
     end = rlx_ref_least(self->seen_end, end);
-    for (int64_t r = 0; r < whole_vectors(self->tiles->rows); r++) {
-        self->most[r] = -INFINITY;
-        self->total[r] = 0;
+    for (int64_t r = 0; r < self->tiles->rows; r += VF) {
+        vf_store(self->most + r, vf_set(-INFINITY));
+        vf_store(self->total + r, vf_set(0));
     }
     self->begins = begins_sums(self->tiles) && first < end;
     if (!self->begins) clear_sums(self, 0, self->tiles->rows);

@@ -165,7 +165,8 @@ VEC_INLINE int64_t rows_together(int64_t left) {
         const float *weights, int64_t panel, int64_t rows, const float *v, int64_t stride,  \
         int64_t count, const float *from, int64_t from_width, float *sums, int64_t width) { \
         for (int64_t r = 0; r < rows;) {                                                    \
-            if ((most) == 8 ? rows - r > 4 : (most) == 6 && rows_together(rows - r) == 6) { \
+            if ((most) == 8 ? VF >= 8 || rows - r > 4                                       \
+                            : (most) == 6 && rows_together(rows - r) == 6) {                \
                 VALUE_ROWS(most, nr);                                                       \
                 r += (most);                                                                \
             } else {                                                                        \

@@ -61,16 +61,28 @@ static int64_t panel_at(const block *self, int64_t r) {
     return left >= VF ? left / VF * VF : 1;
 }
 
-/* to[count][VF], vectors `apart`: `count` numbers, scaled, of each row whose offset is in `at`. */
-static __attribute__((noinline, noclone)) void turn_in(const rlx_tensor *tensor, const int64_t *at,
-                                                       int64_t stride, int64_t count, float scale,
-                                                       float *to, int64_t apart) {
+/* The row that is in lane r of a block: where there are no more the last one again. */
+static const rlx_query_row *row_at(const block *self, int64_t r) {
+    return &self->rows[rlx_ref_least(r, self->row_count - 1)];
+}
+
+/* to[count][VF], vectors `apart`: `count` numbers, scaled, of q or the mask for a vector of rows
+ * from r on, `skip` elements behind where each begins. */
+static __attribute__((noinline, noclone)) void turn_in(const block *self, const rlx_tensor *tensor,
+                                                       int64_t r, int64_t skip, int64_t stride,
+                                                       int64_t count, float scale, float *to,
+                                                       int64_t apart) {
     bool lies = tensor->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
     float part[VF][MOST_KEYS], turned[VF * VF];
     const float *from[VF];
-    for (int64_t i = 0; i < VF; i++) {
-        from[i] = lies ? (const float *)tensor->data + at[i] : part[i];
-        if (!lies) vec_read_f32(tensor, at[i], stride, count, part[i]);
+    VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
+        const rlx_query_row *row = row_at(self, r + i);
+        int64_t at = (tensor == self->at->q ? row->q : row->mask) + skip;
+        from[i] = (const float *)tensor->data + at;
+        __asm__ volatile(""); /* one by one */
+        if (lies) continue;
+        from[i] = part[i];
+        vec_read_f32(tensor, at, stride, count, part[i]);
     }
     float *into = count < VF ? turned : to; /* what lies beyond is anything */
     int64_t step = count < VF ? VF : apart;
@@ -78,13 +90,8 @@ static __attribute__((noinline, noclone)) void turn_in(const rlx_tensor *tensor,
         if (i > count - VF && count >= VF) i = count - VF;
         turn_rows(from, i, scale, into + i * step, step);
     }
-    for (int64_t i = 0; i < count && count < VF; i++)
+    VEC_ROLLED for (int64_t i = 0; i < count && count < VF; i++)
         vf_store(to + i * apart, vf_load(turned + i * VF));
-}
-
-/* The row that is in lane r of a block: where there are no more the last one again. */
-static const rlx_query_row *row_at(const block *self, int64_t r) {
-    return &self->rows[rlx_ref_least(r, self->row_count - 1)];
 }
 
 /* A chunk of a row, then of the next one. */
@@ -96,12 +103,11 @@ VEC_OUTLINE void pack_chunks(const block *self) {
         float *to = self->queries + r * FEW_CHUNK;
         for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
             int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d);
-            memset(part, 0, sizeof part);
-            if (r < self->row_count)
-                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
-            for (int64_t i = 0; i < count; i += FEW_CHUNK)
-                for (int64_t j = 0; j < FEW_CHUNK; j++)
-                    to[(d + i) / FEW_CHUNK * step + j] = part[i + j] * (float)at->scale;
+            vec_read_f32(at->q, row_at(self, r)->q + d * stride, stride, count, part);
+            VEC_ROLLED for (int64_t i = 0; i < count; i++) {
+                to[(d + i) / FEW_CHUNK * step + i % FEW_CHUNK] = part[i] * (float)at->scale;
+                __asm__ volatile(""); /* one by one */
+            }
         }
     }
 }
@@ -111,13 +117,16 @@ static void pack_line(const block *self, int64_t r) {
     const rlx_attention *at = self->at;
     float *to = self->queries + r * at->depth;
     vec_read_f32(at->q, self->rows[r].q, at->q->strides[3], at->depth, to);
-    VEC_ROLLED for (int64_t d = 0; d < at->depth; d++) to[d] *= (float)at->scale;
+    VEC_ROLLED for (int64_t d = 0; d < at->depth; d++) {
+        to[d] *= (float)at->scale;
+        __asm__ volatile(""); /* few: one by one */
+    }
 }
 
 /* Scaled queries as the product with the keys wants them. */
 VEC_OUTLINE void pack_queries(block *self) {
     const rlx_attention *at = self->at;
-    int64_t stride = at->q->strides[3], from[VF];
+    int64_t stride = at->q->strides[3];
     if (self->tiles->is_along) {
         (IS_WIDE ? pack_chunks : pack_along)(self);
         return;
@@ -128,10 +137,9 @@ VEC_OUTLINE void pack_queries(block *self) {
         if (panel == 1) pack_line(self, r);
         for (int64_t i = 0; i + VF <= panel; i += VF) {
             for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
-                VEC_ROLLED for (int64_t lane = 0; lane < VF; lane++) from[lane] =
-                    row_at(self, r + i + lane)->q + d * stride;
-                turn_in(at->q, from, stride, rlx_ref_least(TILE_KEYS, at->depth - d),
-                        (float)at->scale, to + d * panel + i, panel);
+                turn_in(self, at->q, r + i, d * stride, stride,
+                        rlx_ref_least(TILE_KEYS, at->depth - d), (float)at->scale,
+                        to + d * panel + i, panel);
             }
         }
     }
@@ -182,21 +190,23 @@ VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_coun
                           int64_t count) {
     const rlx_tensor *mask = self->at->mask;
     const int64_t *strides = self->at->mask_strides;
-    int64_t panel = self->panel, at[VF];
+    int64_t panel = self->panel, skip = first * strides[3];
     bool is_common = strides[1] == 0 && strides[2] == 0;
     float part[MOST_KEYS * VF];
     for (int64_t r = 0; r < row_count && panel < VF; r++) {
-        vec_read_f32(mask, row_at(self, first_row + r)->mask + first * strides[3], strides[3],
-                     count, part);
-        for (int64_t t = 0; t < count; t++)
+        vec_read_f32(mask, self->rows[first_row + r].mask + skip, strides[3], count, part);
+        VEC_ROLLED for (int64_t t = 0; t < count; t++) {
             self->scores[t * panel + r] += part[t];
+            __asm__ volatile(""); /* one by one: a vector would be taken apart */
+        }
     }
     for (int64_t i = 0; i < row_count && panel >= VF; i += VF) {
-        VEC_ROLLED for (int64_t lane = 0; lane < VF; lane++) at[lane] =
-            row_at(self, first_row + i + lane)->mask + first * strides[3];
-        if (!is_common) turn_in(mask, at, strides[3], count, 1, part, VF);
-        if (is_common && i == 0) vec_read_f32(mask, at[0], strides[3], count, part);
-        for (int64_t t = 0; t < count; t++) {
+        if (!is_common) {
+            turn_in(self, mask, first_row + i, skip, strides[3], count, 1, part, VF);
+        } else if (i == 0) {
+            vec_read_f32(mask, row_at(self, first_row)->mask + skip, strides[3], count, part);
+        }
+        VEC_ROLLED for (int64_t t = 0; t < count; t++) {
             float *score = self->scores + t * panel + i;
             vf more = is_common ? vf_set(part[t]) : vf_load(part + t * VF);
             vf_store(score, vf_load(score) + more);
