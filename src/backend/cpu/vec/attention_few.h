@@ -121,7 +121,7 @@ VEC_INLINE vf few_sum(vf x, int64_t panel) {
     return x;
 }
 
-/* to[VF][VF], rows `into` apart, = the columns of from[VF][VF] times `scale`. */
+/* Lane i of row j changes places with lane j of row i. */
 VEC_INLINE void turn(vf *a) {
     vf b[VF];
     /* Four times every row is interleaved with the one half the block away. */
@@ -136,7 +136,7 @@ VEC_INLINE void turn(vf *a) {
     }
 }
 #else
-/* Never called. */
+/* The next one is never called, and there is nothing for two more to do. */
 VEC_INLINE ahead few_scores(const float *k, int64_t stride, const float *q, int64_t depth,
                             float *out, int64_t panel, ahead next) {
     (void)k, (void)stride, (void)q, (void)depth, (void)out, (void)panel;
@@ -150,9 +150,13 @@ VEC_INLINE vf few_sum(vf x, int64_t panel) {
     (void)panel;
     return x;
 }
+/* As above. */
 VEC_INLINE void turn(vf *a) {
 #if RLX_VEC_BYTES == 32
-    vec_turn4((vt4 *)a);
+    vt4 b[VF];
+    VEC_UNROLLED for (int i = 0; i < VF; i++) b[i] = (vt4)a[i];
+    vec_turn4(b);
+    VEC_UNROLLED for (int i = 0; i < VF; i++) a[i] = (vf)b[i];
 #else
     vf b[VF];
     for (int i = 0; i < VF; i++)
@@ -163,7 +167,8 @@ VEC_INLINE void turn(vf *a) {
 }
 #endif
 
-/* Number i of VF rows, scaled, for each of the VF numbers at `from`: vectors `into` apart. */
+/* VF numbers, scaled, of each of VF rows; number i of all rows is vector i of `to`, `into` apart.
+ */
 VEC_INLINE void turn_rows(const float *const *from, int64_t at, float scale, float *to,
                           int64_t into) {
     vf a[VF];
