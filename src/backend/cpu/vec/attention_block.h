@@ -66,18 +66,18 @@ static const rlx_query_row *row_at(const block *self, int64_t r) {
     return &self->rows[rlx_ref_least(r, self->row_count - 1)];
 }
 
-/* to[count][VF], vectors `apart`: `count` numbers, scaled, of q or the mask for a vector of rows
+/* to[count][VF], vectors `apart`: `count` numbers of q, scaled, or of the mask for a vector of rows
  * from r on, `skip` elements behind where each begins. */
-static __attribute__((noinline, noclone)) void turn_in(const block *self, const rlx_tensor *tensor,
-                                                       int64_t r, int64_t skip, int64_t stride,
-                                                       int64_t count, float scale, float *to,
-                                                       int64_t apart) {
+VEC_OUTLINE void turn_in(const block *self, const rlx_tensor *tensor, int64_t r, int64_t skip,
+                         int64_t stride, int64_t count, float *to, int64_t apart) {
+    bool is_query = tensor == self->at->q;
+    float scale = is_query ? (float)self->at->scale : 1;
     bool lies = tensor->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
     float part[VF][MOST_KEYS], turned[VF * VF];
     const float *from[VF];
     VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
         const rlx_query_row *row = row_at(self, r + i);
-        int64_t at = (tensor == self->at->q ? row->q : row->mask) + skip;
+        int64_t at = (is_query ? row->q : row->mask) + skip;
         from[i] = (const float *)tensor->data + at;
         __asm__ volatile(""); /* one by one */
         if (lies) continue;
@@ -138,8 +138,7 @@ VEC_OUTLINE void pack_queries(block *self) {
         for (int64_t i = 0; i + VF <= panel; i += VF) {
             for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
                 turn_in(self, at->q, r + i, d * stride, stride,
-                        rlx_ref_least(TILE_KEYS, at->depth - d), (float)at->scale,
-                        to + d * panel + i, panel);
+                        rlx_ref_least(TILE_KEYS, at->depth - d), to + d * panel + i, panel);
             }
         }
     }
@@ -193,6 +192,8 @@ VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_coun
     int64_t panel = self->panel, skip = first * strides[3];
     bool is_common = strides[1] == 0 && strides[2] == 0;
     float part[MOST_KEYS * VF];
+    int64_t apart = VF;
+    __asm__("" : "+r"(apart)); /* a constant would make a copy of turn_in */
     for (int64_t r = 0; r < row_count && panel < VF; r++) {
         vec_read_f32(mask, self->rows[first_row + r].mask + skip, strides[3], count, part);
         VEC_ROLLED for (int64_t t = 0; t < count; t++) {
@@ -202,7 +203,7 @@ VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_coun
     }
     for (int64_t i = 0; i < row_count && panel >= VF; i += VF) {
         if (!is_common) {
-            turn_in(self, mask, first_row + i, skip, strides[3], count, 1, part, VF);
+            turn_in(self, mask, first_row + i, skip, strides[3], count, part, apart);
         } else if (i == 0) {
             vec_read_f32(mask, row_at(self, first_row)->mask + skip, strides[3], count, part);
         }
