@@ -70,16 +70,16 @@ static const rlx_query_row *row_at(const block *self, int64_t r) {
  * from r on, `skip` elements behind where each begins. */
 VEC_OUTLINE void turn_in(const block *self, const rlx_tensor *tensor, int64_t r, int64_t skip,
                          int64_t stride, int64_t count, float *to, int64_t apart) {
-    bool is_query = tensor == self->at->q;
+    int is_query = tensor == self->at->q;
     float scale = is_query ? (float)self->at->scale : 1;
     bool lies = tensor->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
     float part[VF][MOST_KEYS], turned[VF * VF];
     const float *from[VF];
     VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
         const rlx_query_row *row = row_at(self, r + i);
+        __asm__ volatile("" : "+r"(is_query)); /* one by one, and one loop for both */
         int64_t at = (is_query ? row->q : row->mask) + skip;
         from[i] = (const float *)tensor->data + at;
-        __asm__ volatile(""); /* one by one */
         if (lies) continue;
         from[i] = part[i];
         vec_read_f32(tensor, at, stride, count, part[i]);
