@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes around the tiles of attention.c: 96 rows, 96 keys, panels of one to three vectors, and few
- * rows with so many keys that parts of them are items. */
+/* Sizes around the tiles of attention.c: 96 rows, 96 to 132 keys, panels of one to three vectors
+ * with a few rows beyond them, and few rows with so many keys that parts of them are items. */
 #include "kernels/families.h"
 
 #include <stdio.h>
@@ -8,8 +8,8 @@
 static const char *const dtypes[] = {"f32", "f16", "bf16", "f32"};
 
 static int64_t size_near(uint32_t index, uint32_t what) {
-    static const int64_t near[] = {0, 8, 16, 32, 96, 192};
-    int64_t size = near[kernel_pick(index, what, 0, 5)] + kernel_pick(index, what + 1, -2, 3);
+    static const int64_t near[] = {0, 8, 16, 32, 96, 132, 192};
+    int64_t size = near[kernel_pick(index, what, 0, 6)] + kernel_pick(index, what + 1, -2, 3);
     return size < 0 ? 0 : size;
 }
 

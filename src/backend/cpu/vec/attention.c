@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention in tiles. An item is a block of query rows that share one head of k and v. Keys come in
- * tiles of TILE_KEYS; for each tile the rows go by in panels of one or two vectors, side by side in
- * the lanes: scores = k q is a product with the keys as broadcast operand, the running softmax
- * works lane by lane and needs no sum across lanes, and the weights are the broadcast operand of
- * the product with v. The scores of one panel and tile stay in the first cache. Other dtypes than
- * f32 and odd strides become f32 rows once per tile. Tiles start at multiples of TILE_KEYS, so what
- * a row gives does not hang on its block.
+ * tiles of about TILE_KEYS; for each tile the rows go by in panels of one or two vectors, side by
+ * side in the lanes: scores = k q is a product with the keys as broadcast operand, the running
+ * softmax works lane by lane and needs no sum across lanes, and the weights are the broadcast
+ * operand of the product with v. The scores of one panel and tile stay in the first cache. Other
+ * dtypes than f32 and odd strides become f32 rows once per tile. Tiles are the same for all blocks,
+ * so what a row gives does not hang on its block.
  *
  * Where there are few blocks of few rows (decode), an item is one part of a block's keys. What it
  * finds stays in a slot that all workers see, and who finishes the last part of a block puts them
@@ -15,58 +15,91 @@
 
 #include <stdatomic.h>
 
-/* Items that parts of the keys make at most, and the tiles of a part at least; elements from one
- * row to the next that are many. */
-enum { PART_ITEMS = 64, PART_TILES = 2, LINE_FLOATS = LINE / (int)sizeof(float), APART = 512 };
+/* Items that parts of the keys make at most, and the tiles of a part at least; items that are few;
+ * elements from one row to the next that are many. */
+enum {
+    PART_ITEMS = 64,
+    PART_TILES = 2,
+    FEW_ITEMS = 8,
+    LINE_FLOATS = LINE / (int)sizeof(float),
+    APART = 512
+};
 
 /* A count of floats in whole vectors. */
 static int64_t whole_vectors(int64_t count) {
     return rlx_ref_divide_up(count, VF) * VF;
 }
 
+/* Rows that see nothing have a total of 0, and sums of 0. */
 VEC_OUTLINE void write_rows(const block *self) {
     const rlx_tensor *y = self->at->y;
     int64_t width = self->tiles->padded_width;
     bool lies = y->dtype == RLX_DTYPE_F32 && y->strides[3] == 1 && width == self->at->width;
+    for (int64_t r = 0; r < self->tiles->rows; r += VF) {
+        vf total = vf_load(self->total + r);
+        vf_store(self->total + r, vf_select(total == 0, total, 1 / total));
+    }
     for (int64_t r = 0; r < self->row_count; r++) {
-        float *sums = self->sums + r * width, total = self->total[r];
-        float *to = lies ? (float *)y->data + self->rows[r].y : sums, factor = 1 / total;
-        for (int64_t i = 0; i < width; i += VF)
-            vf_store(to + i, total == 0 ? vf_set(0) : vf_load(sums + i) * factor);
+        float *sums = self->sums + r * width, factor = self->total[r];
+        float *to = lies ? (float *)y->data + self->rows[r].y : sums;
+        VEC_ROLLED for (int64_t i = 0; i < width; i += VF)
+            vf_store(to + i, vf_load(sums + i) * factor);
         if (!lies) vec_write_f32(y, self->rows[r].y, y->strides[3], self->at->width, sums);
     }
 }
 
-/* The rows of a block and the keys that any of them sees; packs the queries. */
+/* The rows of a block and the keys that any of them, and that all of them see; packs the queries.
+ */
 VEC_OUTLINE void take_rows(block *self, int64_t index) {
     const rlx_attention *at = self->at;
-    self->seen_first = at->keys;
-    self->seen_end = 0;
-    self->row_count = rlx_ref_least(self->tiles->rows, at->row_count - index * BLOCK_ROWS);
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
-        self->rows[r] = (rlx_query_row){0};
-        if (r >= self->row_count) continue;
-        self->rows[r] = rlx_ref_query_row(at, self->batch, self->head, index * BLOCK_ROWS + r);
-        self->seen_first = rlx_ref_least(self->seen_first, self->rows[r].first);
-        if (self->rows[r].end > self->seen_end) self->seen_end = self->rows[r].end;
+    int64_t first = index * self->tiles->block, left = 0;
+    rlx_query_row row = {0};
+    self->seen_first = at->keys, self->seen_end = 0;
+    self->common_first = 0, self->common_end = at->keys;
+    self->row_count = rlx_ref_least(self->tiles->block, at->row_count - first);
+    for (int64_t r = 0; r < self->row_count; r++) {
+        if (left == 0 || at->is_causal) {
+            row = rlx_ref_query_row(at, self->batch, self->head, first + r);
+            left = at->queries - (first + r) % at->queries;
+        } else { /* of the same head, and it sees the same keys */
+            row.q += at->q->strides[2];
+            row.y += at->y->strides[2];
+            row.mask += at->mask_strides[2];
+        }
+        left--;
+        self->rows[r] = row;
+        self->seen_first = rlx_ref_least(self->seen_first, row.first);
+        self->common_end = rlx_ref_least(self->common_end, row.end);
+        if (row.end > self->seen_end) self->seen_end = row.end;
+        if (row.first > self->common_first) self->common_first = row.first;
     }
+    for (int64_t r = self->row_count; r < self->tiles->rows; r++)
+        self->rows[r] = (rlx_query_row){0};
     pack_queries(self);
 }
 
 /* The rows on keys [first, end), which begin and end with whole tiles. */
 VEC_OUTLINE void do_tiles(block *self, int64_t first, int64_t end) {
-    if (self->seen_first > first) first = self->seen_first / TILE_KEYS * TILE_KEYS;
+    int64_t step = self->tiles->keys;
+    if (self->seen_first > first) first = self->seen_first / step * step;
     end = rlx_ref_least(self->seen_end, end);
-    for (int64_t r = 0; r < whole_vectors(self->tiles->rows); r++) {
-        self->most[r] = -INFINITY;
-        self->total[r] = 0;
+    for (int64_t r = 0; r < self->tiles->rows; r += VF) {
+        vf_store(self->most + r, vf_set(-INFINITY));
+        vf_store(self->total + r, vf_set(0));
     }
-    memset(self->sums, 0, (size_t)(self->tiles->rows * self->tiles->padded_width) * sizeof(float));
-    for (int64_t t = first; t < end; t += TILE_KEYS) {
-        tile now = make_tile(self, t, rlx_ref_least(TILE_KEYS, end - t));
-        if (self->tiles->panel == 1) do_line(self, &now);
-        for (int64_t r = 0; r < self->row_count && self->tiles->panel > 1; r += self->tiles->panel)
-            do_panel(self, &now, r);
+    self->begins = begins_sums(self->tiles) && first < end;
+    if (!self->begins) clear_sums(self, 0, self->tiles->rows);
+    for (int64_t t = first; t < end; t += step) {
+        tile now = make_tile(self, t, rlx_ref_least(step, end - t));
+        for (int64_t r = 0, panel; r < self->row_count; r += panel) {
+            panel = panel_at(self, r);
+            if (panel == 1) {
+                do_line(self, &now, r);
+            } else {
+                do_panel(self, &now, r, panel);
+            }
+        }
+        self->begins = false;
     }
 }
 
@@ -96,9 +129,33 @@ static bool is_apart(const rlx_tensor *tensor) {
     return tensor->strides[2] > 0 && tensor->strides[2] % APART == 0;
 }
 
+/* Tiles of few keys cost as much beside their products as others: where there would be one they are
+ * larger, and all as large as each other. */
+static int64_t tile_keys(int64_t keys) {
+    if (keys <= MOST_KEYS) return MOST_KEYS;
+    int64_t count = keys / TILE_KEYS;
+    if (rlx_ref_divide_up(keys, count) > MOST_KEYS) count++;
+    return rlx_ref_divide_up(rlx_ref_divide_up(keys, count), 12) * 12;
+}
+
+/* Rows of a block: about the same in all of them, and less where that makes enough items to share.
+ */
+static int64_t block_rows(const rlx_attention *at, int64_t panel) {
+    int64_t count = rlx_ref_divide_up(at->row_count, BLOCK_ROWS);
+    int64_t heads = at->k->dims[0] * at->k->dims[1];
+    int64_t more = heads > 0 ? rlx_ref_divide_up(FEW_ITEMS, heads) : 1;
+    more = rlx_ref_least(more, at->row_count / (2 * panel));
+    if (more > count) count = more;
+    return rlx_ref_divide_up(rlx_ref_divide_up(at->row_count, count), panel) * panel;
+}
+
+/* Rows in whole vectors or panels. */
+static int64_t whole_rows(int64_t rows, int64_t panel) {
+    return panel > VF ? whole_vectors(rows) : rlx_ref_divide_up(rows, panel) * panel;
+}
+
 VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
     tiling tiles = {.panel = at->row_count <= VF ? VF : PANEL_VECTORS * VF, .chunk = 1};
-    int64_t rows = rlx_ref_least(at->row_count, BLOCK_ROWS);
     value_kind key_kind, kind;
     bool k_lies = find_kind(at->k, &key_kind), v_lies = find_kind(at->v, &kind);
     if (at->row_count == 1 && k_lies && v_lies && key_kind == kind) tiles.panel = 1;
@@ -114,22 +171,29 @@ VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
         tiles.panel = at->row_count <= 4 ? 4 : at->row_count <= 8 ? 8 : VF;
         tiles.chunk = FEW_CHUNK;
     }
-    tiles.rows = IS_WIDE && tiles.panel > VF ? whole_vectors(rows)
-                                             : rlx_ref_divide_up(rows, tiles.panel) * tiles.panel;
+    tiles.block = tiles.is_short ? BLOCK_ROWS : block_rows(at, tiles.panel);
+    tiles.keys = tiles.is_short ? TILE_KEYS : tile_keys(at->keys);
+    tiles.rows = whole_rows(rlx_ref_least(at->row_count, tiles.block), tiles.panel);
     if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
     return tiles;
 }
 
-/* Floats of a worker's own room: see place_own. */
+/* Keys that there is room for. */
+static int64_t room_keys(const tiling *tiles) {
+    return tiles->is_short ? TILE_KEYS : MOST_KEYS;
+}
+
+/* Floats of a worker's own room: see place_own. Less rows or keys than planned may make larger
+ * blocks or tiles, so there is room for the largest. */
 static bool own_floats(const rlx_attention *at, const tiling *tiles, uint64_t *out_count) {
-    uint64_t rows = (uint64_t)tiles->rows, per_depth = rows, per_width = rows, a, b;
-    uint64_t lanes = (uint64_t)whole_vectors(tiles->panel);
-    if (!tiles->k_in_place || (IS_WIDE && tiles->is_along)) per_depth += TILE_KEYS;
-    if (!tiles->v_in_place) per_width += TILE_KEYS;
+    int64_t most = whole_rows(rlx_ref_least(at->row_count, BLOCK_ROWS), tiles->panel);
+    uint64_t rows = (uint64_t)most, per_depth = rows, per_width = rows, a, b;
+    uint64_t lanes = (uint64_t)whole_vectors(tiles->panel), keys = (uint64_t)room_keys(tiles);
+    if (!tiles->k_in_place || (IS_WIDE && tiles->is_along)) per_depth += keys;
+    if (!tiles->v_in_place) per_width += keys;
     return rlx_mul_u64((uint64_t)at->depth, per_depth, &a) &&
            rlx_mul_u64((uint64_t)tiles->padded_width, per_width, &b) && rlx_add_u64(a, b, &a) &&
-           rlx_add_u64(a, 2 * (uint64_t)whole_vectors(tiles->rows) + lanes * (TILE_KEYS + 1),
-                       out_count);
+           rlx_add_u64(a, 2 * (uint64_t)whole_vectors(most) + lanes * (keys + 1), out_count);
 }
 
 /* How blocks and their keys become items. */
@@ -167,7 +231,7 @@ static bool measure(const rlx_attention *at, const tiling *tiles, cutting *self)
  * less for them. */
 VEC_OUTLINE cutting cut(const rlx_attention *at, const tiling *tiles, uint64_t room) {
     int64_t count = rlx_ref_divide_up(at->keys, TILE_KEYS), part = count;
-    cutting self = {.blocks = rlx_ref_divide_up(at->row_count, BLOCK_ROWS), .parts = 1};
+    cutting self = {.blocks = rlx_ref_divide_up(at->row_count, tiles->block), .parts = 1};
     self.units = at->k->dims[0] * at->k->dims[1] * self.blocks;
     if (self.units > 0 && self.units <= PART_ITEMS / 2 && tiles->is_short) {
         int64_t parts = rlx_ref_least(count / PART_TILES, PART_ITEMS / self.units);
@@ -189,10 +253,11 @@ static void place_own(block *self, const cutting *cuts, float *room) {
     self->total = self->most + whole_vectors(tiles->rows);
     self->factor = self->total + whole_vectors(tiles->rows);
     self->scores = self->factor + whole_vectors(tiles->panel);
-    self->queries = self->scores + TILE_KEYS * whole_vectors(tiles->panel);
+    self->queries = self->scores + room_keys(tiles) * whole_vectors(tiles->panel);
     self->sums = self->queries + tiles->rows * self->at->depth;
     self->value_room = self->sums + tiles->rows * tiles->padded_width;
-    self->key_room = self->value_room + (tiles->v_in_place ? 0 : TILE_KEYS * tiles->padded_width);
+    self->key_room =
+        self->value_room + (tiles->v_in_place ? 0 : room_keys(tiles) * tiles->padded_width);
 }
 
 static void place_slot(block *self, float *slot) {
@@ -307,11 +372,11 @@ static int64_t items(const rlx_kernel_args *args) {
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {
-    rlx_attention at = rlx_ref_attention(args);
-    cutting cuts = cut_args(args, args->workspace_bytes);
-    int64_t per_key = rlx_ref_least(at.depth, INT32_MAX) + rlx_ref_least(at.width, INT32_MAX) + 16;
-    return rlx_ref_cost(per_key * rlx_ref_least(BLOCK_ROWS, at.row_count),
-                        rlx_ref_least(cuts.part_keys, at.keys));
+    ready now = make_ready(args, args->workspace_bytes);
+    int64_t depth = now.at.depth, width = now.at.width;
+    int64_t per_key = rlx_ref_least(depth, INT32_MAX) + rlx_ref_least(width, INT32_MAX) + 16;
+    return rlx_ref_cost(per_key * rlx_ref_least(now.tiles.block, now.at.row_count),
+                        rlx_ref_least(now.cuts.part_keys, now.at.keys));
 }
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {

@@ -11,14 +11,29 @@
 
 #include <math.h>
 
-/* Multiples of both panel widths, and of the 6 or 12 keys of a register block. */
-enum { BLOCK_ROWS = 96, TILE_KEYS = 96, EXP_GROUP = 4, LINE = 64 };
+/* Multiples of both panel widths, and of the 6 or 12 keys of a register block: rows of a block at
+ * most, keys of a tile, and of one that saves another with few keys. */
+enum {
+    BLOCK_ROWS = 96,
+    TILE_KEYS = 96,
+    MOST_KEYS = 132,
+    EXP_GROUP = RLX_VEC_BYTES == 32 ? 2 : 4,
+    LINE = 64,
+    LINES = 2
+};
 
 /* Kept apart, so that registers are shared out for one product at a time. */
 #define VEC_OUTLINE static __attribute__((noinline))
 /* What runs for odd numbers only: small rather than fast. Callers count as seldom where they always
  * come here. */
 #define VEC_SELDOM static __attribute__((noinline, cold))
+
+/* Two turns in one: less to do beside the products, which counts where two threads share a core. */
+#if defined(__clang__)
+#define VEC_TWICE _Pragma("clang loop unroll_count(2)")
+#else
+#define VEC_TWICE _Pragma("GCC unroll 2")
+#endif
 
 /* How the rows of v lie. */
 typedef enum value_kind { VALUES_F32, VALUES_F16, VALUES_BF16 } value_kind;
@@ -32,7 +47,9 @@ enum { IS_WIDE = VF >= 16, PANEL_VECTORS = IS_WIDE ? 3 : 2, FEW_KEYS = 12, FEW_C
 typedef struct tiling {
     int64_t panel;               /* rows in the lanes: one to three vectors; 1: a row alone */
     int64_t chunk;               /* lanes of a row: 1 or FEW_CHUNK */
-    int64_t rows;                /* of a block, whole panels; wide: whole vectors */
+    int64_t keys;                /* of a tile but the last */
+    int64_t block;               /* rows of a block but the last */
+    int64_t rows;                /* the same in whole vectors or panels */
     int64_t padded_width;        /* Dv in whole vectors */
     bool k_in_place, v_in_place; /* the rows can be used as they lie */
     bool is_short;               /* one panel: memory is the limit */
@@ -72,13 +89,14 @@ VEC_INLINE void score_block(const float *k, int64_t stride, const float *q, int6
             vf_store(out + i * panel + j * VF, sum[i][j]);
 }
 
-/* Keys that fill no block of mr are done once more with some before them: a few sums alone wait for
- * each other. The score of a key is the same in every block. */
+/* Keys that fill no block of mr, or of `less` where there are no more, are done once more with some
+ * before them: a few sums alone wait for each other. The score of a key is the same in every block.
+ */
 VEC_INLINE void score_blocks(const float *k, int64_t stride, const float *q, int64_t panel,
                              int64_t depth, int64_t count, float *out, const int mr, const int less,
                              const int nr) {
     int64_t t = 0;
-    for (; nr == 1 && !IS_WIDE ? t + mr <= count : t < count && count >= mr; t += mr) {
+    for (; count - t > less && count >= mr; t += mr) {
         if (t > count - mr) t = count - mr;
         score_block(k + t * stride, stride, q, panel, depth, out + t * panel, mr, nr);
     }
@@ -111,14 +129,16 @@ static void make_scores(const float *k, int64_t stride, const float *q, int64_t 
     }
 }
 
-/* sums[mr][nr vectors] += weights[count][panel], of which mr lanes, times v[count][nr vectors]. */
+/* sums[mr][nr vectors] = what they were + weights[count][panel], of which mr lanes, times
+ * v[count][nr vectors]. */
 VEC_INLINE void value_block(const float *weights, int64_t panel, const float *v, int64_t stride,
-                            int64_t count, float *sums, int64_t width, const int mr, const int nr) {
-    vf sum[4][3];
+                            int64_t count, const float *from, int64_t from_width, float *sums,
+                            int64_t width, const int mr, const int nr) {
+    vf sum[8][3];
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nr; j++)
-            sum[i][j] = vf_load(sums + i * width + j * VF);
-    for (int64_t t = 0; t < count; t++, weights += panel, v += stride) {
+            sum[i][j] = vf_load(from + i * from_width + j * VF);
+    VEC_TWICE for (int64_t t = 0; t < count; t++, weights += panel, v += stride) {
         vf value[3];
         for (int j = 0; j < nr; j++)
             value[j] = vf_load(v + j * VF);
@@ -131,37 +151,47 @@ VEC_INLINE void value_block(const float *weights, int64_t panel, const float *v,
             vf_store(sums + i * width + j * VF, sum[i][j]);
 }
 
-#define VALUE_COLUMNS(nr)                                                                      \
-    VEC_OUTLINE void value_columns_##nr(const float *weights, int64_t panel, int64_t rows,     \
-                                        const float *v, int64_t stride, int64_t count,         \
-                                        float *sums, int64_t width) {                          \
-        int64_t r = 0;                                                                         \
-        for (; r + 4 <= rows; r += 4)                                                          \
-            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 4, nr); \
-        if (r + 2 <= rows) {                                                                   \
-            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 2, nr); \
-            r += 2;                                                                            \
-        }                                                                                      \
-        if (r < rows)                                                                          \
-            value_block(weights + r, panel, v, stride, count, sums + r * width, width, 1, nr); \
-    }
-VALUE_COLUMNS(1)
-VALUE_COLUMNS(2)
-VALUE_COLUMNS(3)
+/* How many rows go together where `left` are left: sixes, since more sums do not wait for each
+ * other, and fours. Fills up with rows of the panel that do not exist. */
+VEC_INLINE int64_t rows_together(int64_t left) {
+    return left == 5 || left == 6 || left > 8 ? 6 : 4;
+}
 
-/* sums[rows][width] += weights^T v; the columns of v go in as equal parts as threes allow. */
+#define VALUE_ROWS(mr, nr)                                                               \
+    value_block(weights + r, panel, v, stride, count, from + r * from_width, from_width, \
+                sums + r * width, width, mr, nr)
+#define VALUE_COLUMNS(nr, most)                                                             \
+    VEC_OUTLINE void value_columns_##nr(                                                    \
+        const float *weights, int64_t panel, int64_t rows, const float *v, int64_t stride,  \
+        int64_t count, const float *from, int64_t from_width, float *sums, int64_t width) { \
+        for (int64_t r = 0; r < rows;) {                                                    \
+            if ((most) == 8 ? VF >= 8 || rows - r > 4                                       \
+                            : (most) == 6 && rows_together(rows - r) == 6) {                \
+                VALUE_ROWS(most, nr);                                                       \
+                r += (most);                                                                \
+            } else {                                                                        \
+                VALUE_ROWS(4, nr);                                                          \
+                r += 4;                                                                     \
+            }                                                                               \
+        }                                                                                   \
+    }
+VALUE_COLUMNS(1, 8)
+VALUE_COLUMNS(2, 6)
+VALUE_COLUMNS(3, 4)
+
+/* sums[rows][width] += weights^T v, or = where they begin; the columns of v go in as equal parts as
+ * threes allow. */
 static void add_values(const float *weights, int64_t panel, int64_t rows, const float *v,
-                       int64_t stride, int64_t count, int64_t width, float *sums) {
-    int64_t vectors = width / VF, parts = (vectors + 2) / 3;
+                       int64_t stride, int64_t count, int64_t width, float *sums, bool begins) {
+    static const float none[3 * VF];
+    int64_t vectors = width / VF, parts = (vectors + 2) / 3, from_width = begins ? 0 : width;
     for (int64_t part = 0, j = 0; part < parts; part++) {
         int64_t n = (vectors - j + parts - part - 1) / (parts - part), at = j * VF;
-        if (n == 3) {
-            value_columns_3(weights, panel, rows, v + at, stride, count, sums + at, width);
-        } else if (n == 2) {
-            value_columns_2(weights, panel, rows, v + at, stride, count, sums + at, width);
-        } else {
-            value_columns_1(weights, panel, rows, v + at, stride, count, sums + at, width);
-        }
+        const float *from = begins ? none : sums + at;
+        (n == 3   ? value_columns_3
+         : n == 2 ? value_columns_2
+                  : value_columns_1)(weights, panel, rows, v + at, stride, count, from, from_width,
+                                     sums + at, width);
         j += n;
     }
 }
@@ -252,20 +282,14 @@ VEC_OUTLINE int64_t weighed_count(const weighed *by, int64_t r, int64_t mr) {
     return most;
 }
 
-/* How many rows go together where `left` are left: fours and eights, or with f32 sixes, since more
- * columns fit beside them. Fills up with rows of the panel that do not exist. */
-VEC_INLINE int64_t wide_rows(int64_t left, const value_kind kind) {
-    if (kind != VALUES_F32) return left > 4 ? 8 : 4;
-    return left == 5 || left == 6 || left > 8 ? 6 : 4;
-}
-
 /* All rows of a panel and nr vectors of columns. */
 VEC_INLINE void short_columns(const weighed *by, const void *v, int64_t stride, float *sums,
                               int64_t width, ahead *next, const int nr, const value_kind kind) {
     const int more = kind == VALUES_F32 ? 6 : 8;
     int64_t r = 0;
     while (IS_WIDE && r < by->rows) {
-        if (wide_rows(by->rows - r, kind) == more) {
+        int64_t left = by->rows - r; /* with f32 more columns fit beside sixes */
+        if (kind != VALUES_F32 ? left > 4 : rows_together(left) == more) {
             short_block(by->weights + r, by->panel, by->factor + r, v, stride,
                         weighed_count(by, r, more), sums + r * width, width, next, more, nr, kind);
             r += more;

@@ -13,12 +13,14 @@ typedef struct block {
     int64_t unit; /* whose rows these are; their queries stay packed from part to part */
     rlx_query_row rows[BLOCK_ROWS];
     int64_t row_count;
-    int64_t panel;                /* rows of the panel at hand */
-    int64_t seen_first, seen_end; /* keys that any row sees */
+    int64_t panel;                    /* rows of the panel at hand */
+    int64_t seen_first, seen_end;     /* keys that any row sees */
+    int64_t common_first, common_end; /* keys that all rows see */
     int64_t batch, head;
+    bool begins;      /* the sums: nothing is there to add to, and they are not cleared */
     bool skips_zeros; /* weights of 0 are not multiplied: slow, but values may be no numbers */
     float *queries;   /* [panels][depth][panel] */
-    float *scores;    /* [TILE_KEYS][panel] */
+    float *scores;    /* [keys of a tile][panel] */
     float *sums;      /* [rows][padded_width] */
     float *most;      /* [rows]: the largest score so far */
     float *total;     /* [rows]: sum of the weights */
@@ -28,7 +30,7 @@ typedef struct block {
 
 /* Scaled queries in groups of 8 rows, or of 4 where there are no more, vectors along the depth of
  * all rows of a group side by side. */
-VEC_OUTLINE void pack_along(block *self) {
+VEC_OUTLINE void pack_along(const block *self) {
     const rlx_attention *at = self->at;
     int64_t stride = at->q->strides[3];
     bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1;
@@ -50,67 +52,93 @@ VEC_OUTLINE void pack_along(block *self) {
     }
 }
 
-/* Rows in the lanes for the panel that begins with row r: wide levels have no more vectors than
- * there are rows for. */
+/* Rows in the lanes for the panel that begins with row r: no more vectors than there are rows for.
+ * Up to LINES rows beyond them go one by one. */
 static int64_t panel_at(const block *self, int64_t r) {
-    int64_t panel = self->tiles->panel;
-    if (!IS_WIDE || panel <= VF) return panel;
-    return rlx_ref_least(panel, rlx_ref_divide_up(self->row_count - r, VF) * VF);
+    int64_t panel = self->tiles->panel, left = self->row_count - r, rest = left % VF;
+    if (panel <= VF || left >= panel) return panel;
+    if (rest > LINES || self->tiles->is_short) left += VF - 1;
+    return left >= VF ? left / VF * VF : 1;
 }
 
-/* pack_queries by whole vectors, where rows lie as f32: from row `first` on. */
-static void pack_turned(block *self, int64_t first, int64_t panel) {
-    static const float none[VF];
+/* The row that is in lane r of a block: where there are no more the last one again. */
+static const rlx_query_row *row_at(const block *self, int64_t r) {
+    return &self->rows[rlx_ref_least(r, self->row_count - 1)];
+}
+
+/* to[count][VF], vectors `apart`: `count` numbers of q, scaled, or of the mask for a vector of rows
+ * from r on, `skip` elements behind where each begins. */
+VEC_OUTLINE void turn_in(const block *self, const rlx_tensor *tensor, int64_t r, int64_t skip,
+                         int64_t stride, int64_t count, float *to, int64_t apart) {
+    int is_query = tensor == self->at->q;
+    float scale = is_query ? (float)self->at->scale : 1;
+    bool lies = tensor->dtype == RLX_DTYPE_F32 && stride == 1 && count >= VF;
+    float part[VF][MOST_KEYS], turned[VF * VF];
+    const float *from[VF];
+    VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
+        const rlx_query_row *row = row_at(self, r + i);
+        __asm__ volatile("" : "+r"(is_query)); /* one by one, and one loop for both */
+        int64_t at = (is_query ? row->q : row->mask) + skip;
+        from[i] = (const float *)tensor->data + at;
+        if (lies) continue;
+        from[i] = part[i];
+        vec_read_f32(tensor, at, stride, count, part[i]);
+    }
+    float *into = count < VF ? turned : to; /* what lies beyond is anything */
+    int64_t step = count < VF ? VF : apart;
+    for (int64_t i = 0; i < count; i += VF) { /* the last ones once more with some before them */
+        if (i > count - VF && count >= VF) i = count - VF;
+        turn_rows(from, i, scale, into + i * step, step);
+    }
+    VEC_ROLLED for (int64_t i = 0; i < count && count < VF; i++)
+        vf_store(to + i * apart, vf_load(turned + i * VF));
+}
+
+/* A chunk of a row, then of the next one. */
+VEC_OUTLINE void pack_chunks(const block *self) {
     const rlx_attention *at = self->at;
-    for (int64_t r = 0; r < panel; r += VF) {
-        const float *from[VF];
-        for (int64_t d = 0; d < at->depth; d += VF) {
-            VEC_ROLLED for (int64_t i = 0; i < VF; i++) {
-                bool is_row = first + r + i < self->row_count;
-                from[i] =
-                    is_row ? (const float *)at->q->data + self->rows[first + r + i].q + d : none;
+    int64_t step = self->tiles->panel * FEW_CHUNK, stride = at->q->strides[3];
+    float part[TILE_KEYS];
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        float *to = self->queries + r * FEW_CHUNK;
+        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
+            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d);
+            vec_read_f32(at->q, row_at(self, r)->q + d * stride, stride, count, part);
+            VEC_ROLLED for (int64_t i = 0; i < count; i++) {
+                to[(d + i) / FEW_CHUNK * step + i % FEW_CHUNK] = part[i] * (float)at->scale;
                 __asm__ volatile(""); /* one by one */
             }
-            turn_rows(from, (float)at->scale, self->queries + first * at->depth + d * panel + r,
-                      panel);
         }
     }
 }
 
-/* Scaled queries with the rows in the lanes. Rows that do not exist are zero. */
+/* Scaled queries of a row alone. */
+static void pack_line(const block *self, int64_t r) {
+    const rlx_attention *at = self->at;
+    float *to = self->queries + r * at->depth;
+    vec_read_f32(at->q, self->rows[r].q, at->q->strides[3], at->depth, to);
+    VEC_ROLLED for (int64_t d = 0; d < at->depth; d++) {
+        to[d] *= (float)at->scale;
+        __asm__ volatile(""); /* few: one by one */
+    }
+}
+
+/* Scaled queries as the product with the keys wants them. */
 VEC_OUTLINE void pack_queries(block *self) {
     const rlx_attention *at = self->at;
-    int64_t most = self->tiles->panel, chunk = self->tiles->chunk;
-    float part[TILE_KEYS];
-    if (!IS_WIDE && self->tiles->is_along) {
-        pack_along(self);
+    int64_t stride = at->q->strides[3];
+    if (self->tiles->is_along) {
+        (IS_WIDE ? pack_chunks : pack_along)(self);
         return;
     }
-    if (IS_WIDE && chunk == 1 && most >= VF && at->depth % VF == 0 &&
-        at->q->dtype == RLX_DTYPE_F32 && at->q->strides[3] == 1) {
-        for (int64_t r = 0; r < self->row_count; r += most)
-            pack_turned(self, r, panel_at(self, r));
-        return;
-    }
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
-        int64_t first = r / most * most, panel = panel_at(self, first), step = panel * chunk;
-        float *to = self->queries + first * at->depth + (r - first) * chunk;
-        if (r - first >= panel) break;
-        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
-            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d), stride = at->q->strides[3];
-            memset(part, 0, sizeof part);
-            if (r < self->row_count) {
-                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, count, part);
-            }
-            if (chunk == FEW_CHUNK) {
-                for (int64_t i = 0; i < count; i += FEW_CHUNK)
-                    for (int64_t j = 0; j < FEW_CHUNK; j++)
-                        to[(d + i) / FEW_CHUNK * step + j] = part[i + j] * (float)at->scale;
-                continue;
-            }
-            VEC_ROLLED for (int64_t i = 0; i < count; i++) {
-                to[(d + i) * panel] = part[i] * (float)at->scale;
-                __asm__ volatile(""); /* one by one: a vector would be taken apart, in 10 KB */
+    for (int64_t r = 0, panel; r < self->row_count; r += panel) {
+        float *to = self->queries + r * at->depth;
+        panel = panel_at(self, r);
+        if (panel == 1) pack_line(self, r);
+        for (int64_t i = 0; i + VF <= panel; i += VF) {
+            for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
+                turn_in(self, at->q, r + i, d * stride, stride,
+                        rlx_ref_least(TILE_KEYS, at->depth - d), to + d * panel + i, panel);
             }
         }
     }
@@ -159,21 +187,30 @@ static const float *tile_of(const rlx_tensor *tensor, bool in_place, int64_t bas
 /* The additive mask of `count` keys from `first` on. */
 VEC_OUTLINE void add_mask(const block *self, int64_t first_row, int64_t row_count, int64_t first,
                           int64_t count) {
-    const rlx_attention *at = self->at;
-    int64_t panel = self->panel, stride = at->mask_strides[3];
-    bool is_common = at->mask_strides[1] == 0 && at->mask_strides[2] == 0 && panel >= VF;
-    float part[TILE_KEYS];
-    for (int64_t r = 0; r < (is_common ? 1 : row_count); r++) {
-        int64_t offset = self->rows[first_row + r].mask + first * stride;
-        vec_read_f32(at->mask, offset, stride, count, part);
-        if (is_common) break;
-        for (int64_t t = 0; t < count; t++)
+    const rlx_tensor *mask = self->at->mask;
+    const int64_t *strides = self->at->mask_strides;
+    int64_t panel = self->panel, skip = first * strides[3];
+    bool is_common = strides[1] == 0 && strides[2] == 0;
+    float part[MOST_KEYS * VF];
+    int64_t apart = VF;
+    __asm__("" : "+r"(apart)); /* a constant would make a copy of turn_in */
+    for (int64_t r = 0; r < row_count && panel < VF; r++) {
+        vec_read_f32(mask, self->rows[first_row + r].mask + skip, strides[3], count, part);
+        VEC_ROLLED for (int64_t t = 0; t < count; t++) {
             self->scores[t * panel + r] += part[t];
+            __asm__ volatile(""); /* one by one: a vector would be taken apart */
+        }
     }
-    for (int64_t t = 0; is_common && t < count; t++) {
-        for (int64_t i = 0; i < panel; i += VF) {
+    for (int64_t i = 0; i < row_count && panel >= VF; i += VF) {
+        if (!is_common) {
+            turn_in(self, mask, first_row + i, skip, strides[3], count, part, apart);
+        } else if (i == 0) {
+            vec_read_f32(mask, row_at(self, first_row)->mask + skip, strides[3], count, part);
+        }
+        VEC_ROLLED for (int64_t t = 0; t < count; t++) {
             float *score = self->scores + t * panel + i;
-            vf_store(score, vf_load(score) + part[t]);
+            vf more = is_common ? vf_set(part[t]) : vf_load(part + t * VF);
+            vf_store(score, vf_load(score) + more);
         }
     }
 }
@@ -295,6 +332,16 @@ static bool weigh(const block *self, int64_t first_row, int64_t seen, const int6
         vf_store(self->factor + i, factor);
     }
     return !vi_all(is_same);
+}
+
+/* Whether the first product with values makes sums from nothing. */
+static bool begins_sums(const tiling *tiles) {
+    return !IS_WIDE && !tiles->is_short;
+}
+
+static void clear_sums(const block *self, int64_t first_row, int64_t rows) {
+    int64_t width = self->tiles->padded_width;
+    memset(self->sums + first_row * width, 0, (size_t)(rows * width) * sizeof(float));
 }
 
 /* What is nothing beside a larger score counts as a weight of 0 does: not at all. */

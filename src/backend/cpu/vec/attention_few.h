@@ -8,6 +8,7 @@
 #define RLX_BACKEND_CPU_VEC_ATTENTION_FEW_H
 
 #include "backend/cpu/vec/attention.h"
+#include "backend/cpu/vec/transpose.h"
 
 #if RLX_VEC_BYTES == 64
 #define FEW_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -120,11 +121,9 @@ VEC_INLINE vf few_sum(vf x, int64_t panel) {
     return x;
 }
 
-/* to[VF][VF], rows `into` apart, = the columns of from[VF][VF] times `scale`. */
-VEC_OUTLINE void turn_rows(const float *const *from, float scale, float *to, int64_t into) {
-    vf a[VF], b[VF];
-    for (int i = 0; i < VF; i++)
-        a[i] = vf_load(from[i]) * scale;
+/* Lane i of row j changes places with lane j of row i. */
+VEC_INLINE void turn(vf *a) {
+    vf b[VF];
     /* Four times every row is interleaved with the one half the block away. */
     for (int stage = 0; stage < 4; stage++) {
         for (int i = 0; i < VF / 2; i++) {
@@ -133,13 +132,11 @@ VEC_OUTLINE void turn_rows(const float *const *from, float scale, float *to, int
             b[2 * i + 1] = FEW_SHUFFLE(a[i], a[i + VF / 2], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
                                        13, 29, 14, 30, 15, 31);
         }
-        memcpy(a, b, sizeof a);
+        memcpy(a, b, sizeof b);
     }
-    for (int i = 0; i < VF; i++)
-        vf_store(to + i * into, a[i]);
 }
 #else
-/* Never called. */
+/* The next one is never called, and there is nothing for two more to do. */
 VEC_INLINE ahead few_scores(const float *k, int64_t stride, const float *q, int64_t depth,
                             float *out, int64_t panel, ahead next) {
     (void)k, (void)stride, (void)q, (void)depth, (void)out, (void)panel;
@@ -153,9 +150,31 @@ VEC_INLINE vf few_sum(vf x, int64_t panel) {
     (void)panel;
     return x;
 }
-VEC_INLINE void turn_rows(const float *const *from, float scale, float *to, int64_t into) {
-    (void)from, (void)scale, (void)to, (void)into;
+/* As above. */
+VEC_INLINE void turn(vf *a) {
+#if RLX_VEC_BYTES == 32
+    vt4 b[VF];
+    VEC_UNROLLED for (int i = 0; i < VF; i++) b[i] = (vt4)a[i];
+    vec_turn4(b);
+    VEC_UNROLLED for (int i = 0; i < VF; i++) a[i] = (vf)b[i];
+#else
+    vf b[VF];
+    for (int i = 0; i < VF; i++)
+        for (int j = 0; j < VF; j++)
+            b[i][j] = a[j][i];
+    memcpy(a, b, sizeof b);
+#endif
 }
 #endif
+
+/* VF numbers, scaled, of each of VF rows; number i of all rows is vector i of `to`, `into` apart.
+ */
+VEC_INLINE void turn_rows(const float *const *from, int64_t at, float scale, float *to,
+                          int64_t into) {
+    vf a[VF];
+    VEC_UNROLLED_MORE for (int i = 0; i < VF; i++) a[i] = vf_load(from[i] + at) * scale;
+    turn(a);
+    VEC_UNROLLED_MORE for (int i = 0; i < VF; i++) vf_store(to + i * into, a[i]);
+}
 
 #endif

@@ -141,7 +141,7 @@ VEC_INLINE vf tile_value(const block *self, const tile *now, int64_t t, int64_t 
 }
 
 /* Infinities and NaN times 0 are not 0. */
-VEC_SELDOM bool has_only_numbers(const block *self, const tile *now) {
+VEC_OUTLINE bool has_only_numbers(const block *self, const tile *now) {
     vi above = {0}; /* the sign of a sum tells an exponent of ones */
     for (int64_t t = 0; t < now->count; t++) {
         for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
@@ -170,62 +170,91 @@ typedef struct sight {
     int64_t first, end, common_first, common_end;
 } sight;
 
-static sight sight_of(const rlx_query_row *rows, int64_t count) {
-    sight seen = {INT64_MAX, 0, 0, INT64_MAX};
-    for (int64_t i = 0; i < count; i++) {
-        seen.first = rlx_ref_least(seen.first, rows[i].first);
-        seen.common_end = rlx_ref_least(seen.common_end, rows[i].end);
-        if (rows[i].end > seen.end) seen.end = rows[i].end;
-        if (rows[i].first > seen.common_first) seen.common_first = rows[i].first;
+static sight sight_of(const block *self, int64_t r, int64_t count) {
+    sight seen = {self->seen_first, self->seen_end, self->common_first, self->common_end};
+    if (seen.first == seen.common_first && seen.end == seen.common_end) return seen;
+    seen = (sight){INT64_MAX, 0, 0, INT64_MAX};
+    for (const rlx_query_row *row = self->rows + r; count > 0; row++, count--) {
+        seen.first = rlx_ref_least(seen.first, row->first);
+        seen.common_end = rlx_ref_least(seen.common_end, row->end);
+        if (row->end > seen.end) seen.end = row->end;
+        if (row->first > seen.common_first) seen.common_first = row->first;
     }
     return seen;
 }
 
 /* weigh() for a row alone. */
-static void weigh_line(const block *self, int64_t count) {
-    float *scores = self->scores;
+static void weigh_line(const block *self, int64_t r, int64_t count) {
+    float *scores = self->scores, *most = self->most + r;
     int64_t vectors = rlx_ref_divide_up(count, VF);
-    int64_t step = self->tiles->panel * VF; /* of one row; a constant would make copies of both */
+    int64_t step = self->panel * VF; /* of one row; a constant would make copies of both */
     for (int64_t t = count; t < vectors * VF; t++)
         scores[t] = -INFINITY;
-    float top = vf_highest(highest(scores, step, vectors, vf_set(self->most[0])));
+    float top = vf_highest(highest(scores, step, vectors, vf_set(*most)));
     vf base = weight_base(vf_set(top == -INFINITY ? 0 : top));
-    float factor = weight_change(weight_base(vf_set(self->most[0])), base)[0];
+    float factor = weight_change(weight_base(vf_set(*most)), base)[0];
     float total = vf_sum(exponentials(scores, step, vectors, base));
-    self->most[0] = top;
-    self->total[0] = self->total[0] * factor + total;
+    *most = top;
+    self->total[r] = self->total[r] * factor + total;
     self->factor[0] = factor;
 }
 
-/* A row alone on one tile: its own range of keys, nothing decoded ahead of its use. */
-static void do_line(const block *self, const tile *now) {
+/* Keys and values as a row alone has them. */
+typedef struct line {
+    const char *keys, *values;
+    int64_t k_stride, v_stride, size;
+    ahead next_values, next_keys;
+} line;
+
+/* Those of a tile that panels use are f32; else nothing is decoded ahead of its use. Asking for
+ * what comes next makes f32 slower: it is as fast as memory. */
+static line make_line(const block *self, const tile *now, int64_t skip) {
+    const rlx_tensor *k = self->at->k, *v = self->at->v;
+    int64_t size = self->tiles->kind == VALUES_F32 ? 4 : 2, from = now->first + skip;
+    line to = {(const char *)now->keys,
+               (const char *)now->values,
+               now->k_stride,
+               now->v_stride,
+               size,
+               rows_ahead(v, now->v_base, from, 0),
+               next_keys(self, now, 0)};
+    if (self->tiles->panel == 1) {
+        to.k_stride = k->strides[2], to.v_stride = v->strides[2];
+        to.keys = (const char *)k->data + (now->k_base + now->first * to.k_stride) * size;
+        to.values = (const char *)v->data + (now->v_base + now->first * to.v_stride) * size;
+    }
+    if (size == 4) to.next_values.last = to.next_keys.last = -1;
+    to.keys += skip * to.k_stride * size;
+    to.values += skip * to.v_stride * size;
+    return to;
+}
+
+/* Row r alone on one tile: its own range of keys. */
+VEC_OUTLINE void do_line(block *self, const tile *now, int64_t r) {
     const rlx_attention *at = self->at;
-    const tiling *tiles = self->tiles;
-    int64_t skip = self->rows[0].first > now->first ? self->rows[0].first - now->first : 0;
-    int64_t from = now->first + skip;
-    int64_t seen = rlx_ref_least(now->count, self->rows[0].end - now->first) - skip;
-    int64_t size = tiles->kind == VALUES_F32 ? 4 : 2;
-    ahead values = rows_ahead(at->v, now->v_base, from, 0), keys = next_keys(self, now, 0);
+    const rlx_query_row *row = &self->rows[r];
+    int64_t skip = row->first > now->first ? row->first - now->first : 0;
+    int64_t seen = rlx_ref_least(now->count, row->end - now->first) - skip;
+    self->panel = 1;
+    if (self->begins) clear_sums(self, r, 1);
     if (seen <= 0) return;
-    if (size == 4) values.last = keys.last = -1; /* as fast as memory; asking makes it slower */
-    line_scores((const char *)at->k->data + (now->k_base + from * at->k->strides[2]) * size,
-                at->k->strides[2], self->queries, at->depth, seen, self->scores, values,
-                tiles->kind);
+    line by = make_line(self, now, skip);
+    line_scores(by.keys, by.k_stride, self->queries + r * at->depth, at->depth, seen, self->scores,
+                by.next_values, self->tiles->kind);
     if (at->softcap > 0) cap_scores(self, seen);
-    if (at->mask->data != NULL) add_mask(self, 0, 1, from, seen);
-    weigh_line(self, seen);
-    rescale(self, 0, 1);
+    if (at->mask->data != NULL) add_mask(self, r, 1, now->first + skip, seen);
+    weigh_line(self, r, seen);
+    rescale(self, r, 1);
     /* Runs of keys that are seen: a mask may hide values that are no numbers. */
     for (int64_t t = 0, run = 0; t < seen; t += run) {
         run = 1;
         if (self->scores[t] == 0) continue;
         while (t + run < seen && self->scores[t + run] != 0)
             run++;
-        line_values(self->scores + t,
-                    (const char *)at->v->data +
-                        (now->v_base + (from + t) * at->v->strides[2]) * size,
-                    at->v->strides[2], run, self->sums, at->width, keys, tiles->kind);
-        keys.at += run * keys.step;
+        line_values(self->scores + t, by.values + t * by.v_stride * by.size, by.v_stride, run,
+                    self->sums + r * self->tiles->padded_width, at->width, by.next_keys,
+                    self->tiles->kind);
+        by.next_keys.at += run * by.next_keys.step;
     }
 }
 
@@ -253,14 +282,17 @@ static void make_panel_scores(const block *self, const tile *now, int64_t r, int
 }
 
 /* One panel of rows, from `r` on, on one tile. */
-static void do_panel(block *self, tile *now, int64_t r) {
+static void do_panel(block *self, tile *now, int64_t r, int64_t panel) {
     const rlx_attention *at = self->at;
     const tiling *tiles = self->tiles;
-    int64_t panel = self->panel = panel_at(self, r);
+    self->panel = panel;
     int64_t row_count = rlx_ref_least(panel, self->row_count - r);
-    sight sees = sight_of(self->rows + r, row_count);
+    sight sees = sight_of(self, r, row_count);
     int64_t seen = rlx_ref_least(now->count, sees.end - now->first), counts[PANEL_VECTORS];
-    if (seen <= 0 || sees.first >= now->first + now->count) return;
+    if (seen <= 0 || sees.first >= now->first + now->count) {
+        if (self->begins) clear_sums(self, r, row_count);
+        return;
+    }
     bool is_hiding = sees.common_first > now->first || sees.common_end < now->first + seen;
     for (int64_t i = 0; i < PANEL_VECTORS; i++)
         counts[i] = IS_WIDE && is_hiding ? count_seen(self, now, r + i * VF, VF, seen) : seen;
@@ -273,13 +305,15 @@ static void do_panel(block *self, tile *now, int64_t r) {
     }
     if (at->softcap > 0) cap_scores(self, seen);
     if (at->mask->data != NULL) add_mask(self, r, row_count, now->first, seen);
-    if (is_hiding || (!IS_WIDE && row_count < panel)) hide_keys(self, r, now->first, seen, counts);
+    if (is_hiding || (!IS_WIDE && tiles->is_along && row_count < panel))
+        hide_keys(self, r, now->first, seen, counts);
     if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
         now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
     if (self->skips_zeros) now->content = OTHERS;
-    if (weigh(self, r, seen, counts) && (!IS_WIDE || now->content == OTHERS))
+    if (weigh(self, r, seen, counts) && !self->begins && (!IS_WIDE || now->content == OTHERS))
         rescale(self, r, row_count);
     if (now->content == OTHERS) {
+        if (self->begins) clear_sums(self, r, row_count);
         add_seen_values(self, now, r, row_count, seen);
     } else if (IS_WIDE || tiles->kind != VALUES_F32 || (tiles->is_along && tiles->v_in_place)) {
         weighed by = {self->scores, self->factor, panel, row_count, seen, !is_hiding, {0}};
@@ -288,7 +322,7 @@ static void do_panel(block *self, tile *now, int64_t r) {
         add_few_values(self, now, &by, self->sums + r * tiles->padded_width);
     } else {
         add_values(self->scores, panel, row_count, now->values, now->v_stride, seen,
-                   tiles->padded_width, self->sums + r * tiles->padded_width);
+                   tiles->padded_width, self->sums + r * tiles->padded_width, self->begins);
     }
 }
 
