@@ -245,7 +245,7 @@ static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t en
     }
 }
 
-/* gather_sum: an item is the points of one plane (n, c). */
+/* gather_sum: an item is the points of one plane (n, c), or their rows. */
 
 static int64_t gather_sum_items(const rlx_kernel_args *args) {
     return rlx_tensor_elements(&args->out[0]) == 0 ? 0
@@ -253,7 +253,8 @@ static int64_t gather_sum_items(const rlx_kernel_args *args) {
 }
 
 static int64_t gather_sum_cost(const rlx_kernel_args *args) {
-    return rlx_ref_cost(args->in[1].dims[1], args->in[1].dims[2]);
+    int64_t row = args->out[0].rank == 4 ? args->out[0].dims[3] : 1;
+    return rlx_ref_cost(row, rlx_ref_cost(args->in[1].dims[1], args->in[1].dims[2]));
 }
 
 /* The sum of point p; offsets are those of the plane, of index[n] and of weights[n]. */
@@ -275,14 +276,17 @@ static double sum_point(const rlx_kernel_args *args, int64_t p, int64_t plane, i
 
 static void gather_sum_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_tensor *x = &args->in[0], *out = &args->out[0];
+    const int64_t row = out->rank == 4 ? out->dims[3] : 1;
     for (int64_t item = begin; item < end; item++) {
         int64_t n = item / out->dims[1], c = item % out->dims[1];
         int64_t plane = n * x->strides[0] + c * x->strides[1];
         int64_t to = n * out->strides[0] + c * out->strides[1];
-        for (int64_t p = 0; p < out->dims[2]; p++) {
-            double sum =
-                sum_point(args, p, plane, n * args->in[1].strides[0], n * args->in[2].strides[0]);
-            rlx_ref_write_f64(out, to + p * out->strides[2], 1, 1, &sum);
+        for (int64_t i = 0; i < out->dims[2] * row; i++) {
+            int64_t p = i / row, x_at = 0, out_at = p * out->strides[2];
+            if (x->rank == 4) x_at = i % row * x->strides[3], out_at += i % row * out->strides[3];
+            double sum = sum_point(args, p, plane + x_at, n * args->in[1].strides[0],
+                                   n * args->in[2].strides[0]);
+            rlx_ref_write_f64(out, to + out_at, 1, 1, &sum);
         }
     }
 }
