@@ -17,19 +17,26 @@ VEC_INLINE vt4 load_turn(const float *from, int64_t n) {
         memcpy(&x, from, sizeof x);
         return x;
     }
-#if defined(__AVX2__)
+#if defined(__AVX512VL__)
+    return (vt4)_mm256_maskz_loadu_ps((__mmask8)((1u << n) - 1u), from);
+#elif defined(__AVX2__)
     return (vt4)_mm256_maskload_ps(from, vec_mask8(n));
 #else
-    for (int64_t i = 0; i < n; i++)
-        memcpy((uint32_t *)&x + i, from + i, sizeof *from);
+    memcpy(&x, from, (size_t)n * sizeof *from);
     return x;
 #endif
 }
 VEC_INLINE void store_turn(float *to, vt4 x, int64_t n) {
-#if defined(__AVX2__)
+    if (n >= TURN) {
+        memcpy(to, &x, sizeof x);
+        return;
+    }
+#if defined(__AVX512VL__)
+    _mm256_mask_storeu_ps(to, (__mmask8)((1u << n) - 1u), (__m256)x);
+#elif defined(__AVX2__)
     vec_store8_n(to, (__m256)x, n);
 #else
-    memcpy(to, &x, (size_t)rlx_ref_least(n, TURN) * sizeof *to);
+    memcpy(to, &x, (size_t)n * sizeof *to);
 #endif
 }
 
