@@ -206,6 +206,31 @@ static void ask_row(const rlx_tensor *in, int64_t offset, int64_t elements) {
         __builtin_prefetch(at + i);
 }
 
+enum { TOGETHER = 8 /* rows that are found before one is moved */ };
+
+/* Rows [first, last) of whole bytes where everything lies in plain order and there is no batch. */
+static void copy_tuples(const rlx_kernel_args *args, int64_t first, int64_t last,
+                        int64_t row_elements) {
+    const rlx_tensor *in = &args->in[0];
+    int64_t element = rlx_dtype_row_of(in->dtype)->block_bytes, bytes = row_elements * element;
+    int64_t tuple = tuple_size(&args->in[1]), offsets[TOGETHER], count;
+    char *to = (char *)args->out[0].data + first * bytes;
+    for (int64_t row = first; row < last; row += count) {
+        count = rlx_ref_least(TOGETHER, last - row);
+        for (int64_t i = 0; i < count; i++) {
+            if (!tuple_offset(args, 0, (row + i) * tuple, &offsets[i])) offsets[i] = -1;
+            if (offsets[i] >= 0) ask_row(in, offsets[i], row_elements);
+        }
+        for (int64_t i = 0; i < count; i++, to += bytes) {
+            if (offsets[i] >= 0) {
+                copy_row(to, (const char *)in->data + offsets[i] * element, (size_t)bytes);
+            } else {
+                memset(to, 0, (size_t)bytes);
+            }
+        }
+    }
+}
+
 static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_gather_nd_attrs *attrs = args->attrs;
     const rlx_tensor *in = &args->in[0], *index = &args->in[1], *out = &args->out[0];
@@ -213,10 +238,14 @@ static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t en
     int64_t rows = rlx_dims_product(out->dims, prefix), first, last;
     int64_t row_elements = rlx_dims_product(out->dims + prefix, out->rank - prefix);
     int64_t batch_strides[RLX_MAX_RANK] = {0};
-    enum { TOGETHER = 8 /* rows that are found before one is moved */ };
     rlx_walk place, outer, pick, to, from;
     rlx_item_rows(out->dtype, rows, row_elements, begin, end, &first, &last);
     if (first >= last) return;
+    if (batch == 0 && row_elements > 0 && tuple_size(index) > 0 &&
+        can_copy_rows(in, index, out, tuple_size(index) - 1)) {
+        copy_tuples(args, first, last, row_elements);
+        return;
+    }
     for (uint32_t i = 0; i < batch; i++)
         batch_strides[i] = in->strides[i];
     rlx_walk_init(&place, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, out->strides);
