@@ -4,6 +4,7 @@
  * an item is a strip of results, summed row by row. Sums and products are taken in f64, in lanes
  * that are joined in a fixed order; maxima and minima in f32, NaN wins. The loops are those of f32;
  * elements of 16 bits are converted a piece at a time, in the first cache. */
+#include "backend/cpu/vec/convert.h"
 #include "backend/cpu/vec/rows.h"
 #include "backend/cpu/vec/vec_double.h"
 #include "backend/cpu/vec/vec_math.h"
@@ -158,7 +159,7 @@ static double finish(const reduction *red, double sum) {
 /* n elements side by side as f32: those in memory, or in `room` (at most ROOM). */
 static const float *elements(const reduction *red, int64_t offset, int64_t n, float *room) {
     if (red->x->dtype == RLX_DTYPE_F32) return (const float *)red->x->data + offset;
-    rlx_ref_read_f32(red->x, offset, 1, n, room);
+    vec_read_f32(red->x, offset, 1, n, room);
     return room;
 }
 
@@ -378,7 +379,7 @@ static const float *some_rows(const reduction *red, int64_t offset, int64_t widt
     *out_step = width;
     if (red->stride == width) return elements(red, offset, ROWS * width, room);
     for (int r = 0; r < ROWS; r++)
-        rlx_ref_read_f32(red->x, offset + r * red->stride, 1, width, room + r * width);
+        vec_read_f32(red->x, offset + r * red->stride, 1, width, room + r * width);
     return room;
 }
 
