@@ -174,11 +174,11 @@ VEC_INLINE void row_scale(rlx_dtype dtype, const float *kept, void *y, int64_t n
 }
 
 /* Rows too long to be kept, in a dtype that cannot keep them: exponentials are computed twice. */
-VEC_INLINE void row_again(rlx_dtype dtype, const void *x, void *y, int64_t n, float most,
-                          float factor) {
+OUTLINE void row_again(rlx_dtype dtype, const void *x, void *y, int64_t n, float most,
+                       float factor) {
     for (int64_t i = 0; i < n; i += VF) {
         int64_t count = rlx_ref_least(VF, n - i);
-        vec_put_n(dtype, y, i, exp_biased(vec_get_n(dtype, x, i, count) - most) * factor, count);
+        put_few(dtype, y, i, exp_biased(get_few(dtype, x, i, count) - most) * factor, count);
     }
 }
 
@@ -277,7 +277,7 @@ OUTLINE void run_turned(const lines *all, const vec_index *from, const vec_index
         rows.count = rlx_ref_least(STRIP, end - begin);
         rows.x = (const float *)all->x->data + begin * rows.x_step;
         rows.y = (float *)all->y->data + begin * rows.y_step;
-        (is_log ? log_softmax_turned : softmax_turned)(&rows);
+        do_turned(&rows, is_log);
     }
 }
 

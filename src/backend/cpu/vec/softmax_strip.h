@@ -24,7 +24,7 @@ VEC_INLINE vf exp_biased(vf x) {
 }
 
 /* The logarithms of sums of them. */
-VEC_INLINE vf log_biased(vf sum) {
+OUTLINE vf log_biased(vf sum) {
     return vf_log(sum * (1.0f / (1 << EXP_BIAS)));
 }
 
@@ -70,7 +70,7 @@ VEC_INLINE void strip_put(rlx_dtype dtype, void *to, int64_t v, int64_t width, v
  * Exponentials are computed twice rather than kept: that is cheaper than a round through memory. */
 VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, const int count,
                               bool is_log) {
-    vf most[STRIP / VF], sum[STRIP / VF], factor[STRIP / VF];
+    vf most[2], sum[2], factor[2];
     VEC_UNROLLED for (int k = 0; k < count; k++) most[k] = vf_set(-VEC_INFINITY), sum[k] = (vf){0};
     for (int64_t i = 0; i < s->length; i++) {
         VEC_UNROLLED for (int k = 0; k < count; k++) most[k] =
@@ -96,8 +96,8 @@ VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, const 
 /* A long strip; the dtype is looked at for every vector, which exponentials hide. */
 OUTLINE void do_long_strip(const strip *s, bool is_log) {
     int64_t v = 0;
-    for (; (v + STRIP / VF) * VF <= s->width; v += STRIP / VF)
-        strip_vectors(s->dtype, s, v, STRIP / VF, is_log);
+    for (; (v + 2) * VF <= s->width; v += 2)
+        strip_vectors(s->dtype, s, v, 2, is_log);
     for (; v * VF < s->width; v++)
         strip_vectors(s->dtype, s, v, 1, is_log);
 }

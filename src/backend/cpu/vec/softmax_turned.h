@@ -70,8 +70,8 @@ OUTLINE void take_turned(const turned_rows *self, float *room, int64_t width) {
 typedef float vec_eight __attribute__((vector_size(4 * TURN), aligned(4), may_alias));
 
 /* What is in the buffer, times `factor` or less `most` and `factor`, back to rows. */
-VEC_INLINE void put_turned(const turned_rows *self, const float *room, int64_t width,
-                           const float *most, const float *factor, bool is_log) {
+OUTLINE void put_turned(const turned_rows *self, const float *room, int64_t width,
+                        const float *most, const float *factor, bool is_log) {
     const int64_t n = self->n, step = self->y_step, count = self->count;
     for (int64_t r = 0; r < count; r += TURN) {
         const vec_eight f = *(const vec_eight *)(factor + r), m = *(const vec_eight *)(most + r);
@@ -94,7 +94,7 @@ VEC_INLINE void put_turned(const turned_rows *self, const float *room, int64_t w
 }
 
 /* As many rows as a strip is wide at most. */
-VEC_INLINE void do_turned(const turned_rows *self, bool is_log) {
+OUTLINE void do_turned(const turned_rows *self, bool is_log) {
     float room[STRIP * LONGEST_TURNED], exps[STRIP * LONGEST_TURNED];
     vf most[STRIP / VF] = {{0}}, sum[STRIP / VF] = {{0}};
     const int64_t n = self->n, width = (self->count + VF - 1) / VF * VF;
@@ -115,11 +115,4 @@ VEC_INLINE void do_turned(const turned_rows *self, bool is_log) {
         sum[k] = is_log ? log_biased(sum[k]) : 1.0f / sum[k];
     put_turned(self, room, width, (const float *)most, (const float *)sum, is_log);
 }
-OUTLINE void softmax_turned(const turned_rows *self) {
-    do_turned(self, false);
-}
-OUTLINE void log_softmax_turned(const turned_rows *self) {
-    do_turned(self, true);
-}
-
 #endif

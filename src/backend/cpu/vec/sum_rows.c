@@ -40,30 +40,33 @@ static bool fits(const rlx_kernel_args *args) {
            (y->strides[3] == 1 || y->dims[3] == 1);
 }
 
-/* `count` and `adds` (to what is there already) are constants. */
-VEC_INLINE vf sum_vector(const int count, const float *const *from, const vf *parts, int64_t i,
-                         int64_t lanes, vf sum, bool adds) {
-    VEC_UNROLLED for (int k = 0; k < count; k++) {
-        vf x = lanes == VF ? vf_load(from[k] + i) : vf_load_n(from[k] + i, lanes);
-        sum = k == 0 && !adds ? x * parts[0] : vf_fma(x, parts[k], sum);
-    }
-    return sum;
+/* The end of a row, which fills no vector. `adds` to what is there already; -0 is nothing that
+ * could be added. */
+static __attribute__((noinline)) void sum_end(const row_taps *taps, int64_t first, int64_t count,
+                                              const float *plane, int64_t lanes, float *to,
+                                              bool adds) {
+    vf sum = adds ? vf_load_n(to, lanes) : vf_set(-0.0f);
+    for (int64_t k = first; k < first + count; k++)
+        sum = vf_fma(vf_load_n(plane + taps->at[k], lanes), vf_set(taps->parts[k]), sum);
+    vf_store_n(to, sum, lanes);
 }
+/* `count` is a constant. */
 VEC_INLINE void sum_taps(const int count, const row_taps *taps, int64_t first, const float *plane,
                          int64_t row, float *to, bool adds) {
     const float *from[TAPS];
-    vf parts[TAPS], none = vf_set(0);
+    vf parts[TAPS];
     int64_t i = 0;
     VEC_UNROLLED for (int k = 0; k < count; k++) {
         from[k] = plane + taps->at[first + k];
         parts[k] = vf_set(taps->parts[first + k]);
     }
-    for (; i + VF <= row; i += VF)
-        vf_store(to + i,
-                 sum_vector(count, from, parts, i, VF, adds ? vf_load(to + i) : none, adds));
-    if (i == row) return;
-    vf old = adds ? vf_load_n(to + i, row - i) : none;
-    vf_store_n(to + i, sum_vector(count, from, parts, i, row - i, old, adds), row - i);
+    for (; i + VF <= row; i += VF) {
+        vf sum = adds ? vf_load(to + i) : vf_set(-0.0f);
+        VEC_UNROLLED for (int k = 0; k < count; k++) sum =
+            vf_fma(vf_load(from[k] + i), parts[k], sum);
+        vf_store(to + i, sum);
+    }
+    if (i < row) sum_end(taps, first, count, plane + i, row - i, to + i, adds);
 }
 
 /* One row of the result from the taps that were found. */
@@ -76,12 +79,9 @@ static void put_row(const row_taps *taps, const float *plane, int64_t row, float
     if (taps->count >= 2 && !adds) {
         sum_taps(2, taps, 0, plane, row, to, false);
         k = 2;
-    } else if (!adds) {
-        sum_taps(1, taps, 0, plane, row, to, false);
-        k = 1;
     }
     for (; k < taps->count; k++)
-        sum_taps(1, taps, k, plane, row, to, true);
+        sum_taps(1, taps, k, plane, row, to, adds || k > 0);
 }
 
 /* As many taps of row p as are read at once, from *k on. */
