@@ -143,7 +143,7 @@ VEC_INLINE vd_half join_sum(rlx_op op, vd_half sum, vd_half x) {
     return sum + x;
 }
 
-static double finish(const reduction *red, double sum) {
+static __attribute__((noinline)) double finish(const reduction *red, double sum) {
     switch (red->op) {
     case RLX_OP_REDUCE_MEAN:
         return sum / (double)red->terms;

@@ -35,7 +35,7 @@ VEC_INLINE int64_t most_of_halves(rlx_dtype dtype, const uint16_t *x, int64_t n,
 #endif
 
 /* The largest number of a row. NaN does not count in f32. */
-VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
+VEC_INLINE float row_most(rlx_dtype dtype, const void *x, int64_t n) {
     vf a = vf_set(-INFINITY), b = a, c = a, d = a;
     int64_t i = 0;
     if (dtype != RLX_DTYPE_F32 && n >= 2 * VF) i = most_of_halves(dtype, x, n, &a);
@@ -49,6 +49,12 @@ VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
         a = vf_max(vec_get(dtype, x, i), a);
     if (i < n) b = vf_max(vec_lanes_or(vec_get_n(dtype, x, i, n - i), n - i, -INFINITY), b);
     return vf_highest(vf_max(vf_max(a, b), vf_max(c, d)));
+}
+
+OUTLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
+    float most = 0;
+    VEC_BY_DTYPE(dtype, most = row_most, x, n);
+    return most;
 }
 
 /* GROUP vectors of exponentials from `at` on: begun, */
@@ -153,8 +159,7 @@ typedef struct row_sum {
     float most, sum;
 } row_sum;
 OUTLINE row_sum sum_row(rlx_dtype dtype, const void *x, int64_t n) {
-    row_sum found = {0, 0};
-    VEC_BY_DTYPE(dtype, found.most = row_max, x, n);
+    row_sum found = {row_max(dtype, x, n), 0};
     found.sum = exp_of(dtype, x, NULL, n, found.most);
     return found;
 }
