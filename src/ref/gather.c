@@ -206,6 +206,31 @@ static void ask_row(const rlx_tensor *in, int64_t offset, int64_t elements) {
         __builtin_prefetch(at + i);
 }
 
+enum { TOGETHER = 8 /* rows that are found before one is moved */ };
+
+/* Rows [first, last) of whole bytes where everything lies in plain order and there is no batch. */
+static void copy_tuples(const rlx_kernel_args *args, int64_t first, int64_t last,
+                        int64_t row_elements) {
+    const rlx_tensor *in = &args->in[0];
+    int64_t element = rlx_dtype_row_of(in->dtype)->block_bytes, bytes = row_elements * element;
+    int64_t tuple = tuple_size(&args->in[1]), offsets[TOGETHER], count;
+    char *to = (char *)args->out[0].data + first * bytes;
+    for (int64_t row = first; row < last; row += count) {
+        count = rlx_ref_least(TOGETHER, last - row);
+        for (int64_t i = 0; i < count; i++) {
+            if (!tuple_offset(args, 0, (row + i) * tuple, &offsets[i])) offsets[i] = -1;
+            if (offsets[i] >= 0) ask_row(in, offsets[i], row_elements);
+        }
+        for (int64_t i = 0; i < count; i++, to += bytes) {
+            if (offsets[i] >= 0) {
+                copy_row(to, (const char *)in->data + offsets[i] * element, (size_t)bytes);
+            } else {
+                memset(to, 0, (size_t)bytes);
+            }
+        }
+    }
+}
+
 static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_gather_nd_attrs *attrs = args->attrs;
     const rlx_tensor *in = &args->in[0], *index = &args->in[1], *out = &args->out[0];
@@ -213,10 +238,14 @@ static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t en
     int64_t rows = rlx_dims_product(out->dims, prefix), first, last;
     int64_t row_elements = rlx_dims_product(out->dims + prefix, out->rank - prefix);
     int64_t batch_strides[RLX_MAX_RANK] = {0};
-    enum { TOGETHER = 8 /* rows that are found before one is moved */ };
     rlx_walk place, outer, pick, to, from;
     rlx_item_rows(out->dtype, rows, row_elements, begin, end, &first, &last);
     if (first >= last) return;
+    if (batch == 0 && row_elements > 0 && tuple_size(index) > 0 &&
+        can_copy_rows(in, index, out, tuple_size(index) - 1)) {
+        copy_tuples(args, first, last, row_elements);
+        return;
+    }
     for (uint32_t i = 0; i < batch; i++)
         batch_strides[i] = in->strides[i];
     rlx_walk_init(&place, RLX_DTYPE_U8, NULL, 0, prefix, out->dims, out->strides);
@@ -245,7 +274,7 @@ static void gather_nd_run(const rlx_kernel_args *args, int64_t begin, int64_t en
     }
 }
 
-/* gather_sum: an item is the points of one plane (n, c). */
+/* gather_sum: an item is the points of one plane (n, c), or their rows. */
 
 static int64_t gather_sum_items(const rlx_kernel_args *args) {
     return rlx_tensor_elements(&args->out[0]) == 0 ? 0
@@ -253,7 +282,8 @@ static int64_t gather_sum_items(const rlx_kernel_args *args) {
 }
 
 static int64_t gather_sum_cost(const rlx_kernel_args *args) {
-    return rlx_ref_cost(args->in[1].dims[1], args->in[1].dims[2]);
+    int64_t row = args->out[0].rank == 4 ? args->out[0].dims[3] : 1;
+    return rlx_ref_cost(row, rlx_ref_cost(args->in[1].dims[1], args->in[1].dims[2]));
 }
 
 /* The sum of point p; offsets are those of the plane, of index[n] and of weights[n]. */
@@ -275,14 +305,17 @@ static double sum_point(const rlx_kernel_args *args, int64_t p, int64_t plane, i
 
 static void gather_sum_run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     const rlx_tensor *x = &args->in[0], *out = &args->out[0];
+    const int64_t row = out->rank == 4 ? out->dims[3] : 1;
     for (int64_t item = begin; item < end; item++) {
         int64_t n = item / out->dims[1], c = item % out->dims[1];
         int64_t plane = n * x->strides[0] + c * x->strides[1];
         int64_t to = n * out->strides[0] + c * out->strides[1];
-        for (int64_t p = 0; p < out->dims[2]; p++) {
-            double sum =
-                sum_point(args, p, plane, n * args->in[1].strides[0], n * args->in[2].strides[0]);
-            rlx_ref_write_f64(out, to + p * out->strides[2], 1, 1, &sum);
+        for (int64_t i = 0; i < out->dims[2] * row; i++) {
+            int64_t p = i / row, x_at = 0, out_at = p * out->strides[2];
+            if (x->rank == 4) x_at = i % row * x->strides[3], out_at += i % row * out->strides[3];
+            double sum = sum_point(args, p, plane + x_at, n * args->in[1].strides[0],
+                                   n * args->in[2].strides[0]);
+            rlx_ref_write_f64(out, to + out_at, 1, 1, &sum);
         }
     }
 }

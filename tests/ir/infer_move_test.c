@@ -237,6 +237,9 @@ static void gathers_and_scatters_are_refused_with_the_reason(void **state) {
                    add(self, RLX_OP_GATHER_SUM, NULL, (rlx_value_id[]){planes, taps, parts}, 3, 1));
     assert_status(RLX_INVALID_GRAPH,
                   add(self, RLX_OP_GATHER_SUM, NULL, (rlx_value_id[]){planes, taps, taps}, 3, 1));
+    rlx_value_id many = input(self, RLX_DTYPE_F32, DIMS(2, 3, 5, 7, 8));
+    assert_refused(RLX_INVALID_GRAPH, "x have rank 5 instead of 3",
+                   add(self, RLX_OP_GATHER_SUM, NULL, (rlx_value_id[]){many, taps, parts}, 3, 1));
     assert_refused(RLX_INVALID_GRAPH, "updates are f32[4, 6], wanted f32[]",
                    add(self, RLX_OP_SCATTER_ND, &set, (rlx_value_id[]){x, line, x}, 3, 1));
     rlx_value_id indices = input(self, RLX_DTYPE_I32, DIMS(4, 6));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather_sum: neighbours, places anywhere, outside and twice the same, more points than are done at
- * a time. roi_align: regions inside, across the border and outside, one point and many per bin,
- * more channels than are done together, planes with holes between their columns. */
+ * a time, few points of many channels, elements and rows. roi_align: regions inside, across the
+ * border and outside, one point and many per bin, more channels than are done together, planes with
+ * holes between their columns. */
 #include "kernels/families.h"
 
 #include <stdio.h>
@@ -11,15 +12,17 @@ static void write_sum(uint32_t index, char *text, uint32_t bytes) {
     int channels = (int)kernel_pick(index, 0, 1, 70), length = (int)kernel_pick(index, 1, 1, 40);
     int points = (int)kernel_pick(index, 2, 1, 40), taps = (int)kernel_pick(index, 3, 1, 9);
     int from = (int)kernel_pick(index, 4, -3, length), times = index % 4 == 1 ? 30 : 1;
+    char row[16] = "";
+    if (index % 3 == 2) (void)snprintf(row, sizeof row, ", %d", (int)kernel_pick(index, 7, 1, 40));
     (void)snprintf(
         text, bytes,
-        "rlx 1\ninput x : f32[2, %d, %d]\ninput w : f32[2, %d, %d]\ninput r : f32[2, 1, %d]\n"
+        "rlx 1\ninput x : f32[2, %d, %d%s]\ninput w : f32[2, %d, %d]\ninput r : f32[2, 1, %d]\n"
         "const k : f32[] = %d\nconst o : f32[] = %d\nconst s : f32[] = %d\nm = mul(r, k)\n"
         "q = add(m, o)\nf = floor(q)\nlong = tile(f) shape=[1, 1, %d]\nnext = add(long, s)\n"
         "both = concat(long, next) axis=1\nall = tile(both) shape=[1, %d, 1]\n"
         "some = slice(all) starts=[0] ends=[%d] axes=[1]\nplaces = cast(some) to=%s\n"
         "y = gather_sum(x, places, w)\noutput y\n",
-        channels, length, taps, points * times, points, (int)kernel_pick(index, 5, 0, 9), from,
+        channels, length, row, taps, points * times, points, (int)kernel_pick(index, 5, 0, 9), from,
         (int)kernel_pick(index, 6, 0, 2), times, (taps + 1) / 2, taps,
         index % 2 == 0 ? "i32" : "i64");
 }
@@ -53,4 +56,4 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_region = {"region", 1e-5, 96, write_case, timed};
+const kernel_family kernel_region = {"region", 1e-5, 160, write_case, timed};

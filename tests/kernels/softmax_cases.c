@@ -9,6 +9,7 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
     static const char *const dtypes[] = {"f32", "f16", "bf16"};
     int64_t a = kernel_pick(index, 0, 0, 5), b = kernel_pick(index, 1, 1, 70);
     int64_t c = kernel_pick(index, 2, 1, 40), axis = kernel_pick(index, 3, 0, 2);
+    if (index % 4 == 2) b = kernel_pick(index, 4, 60, 130), axis = 2; /* more rows than a strip */
     if (index % 16 == 3) a = 1, b = 2, c = 4096 + kernel_pick(index, 4, 1, 90), axis = 2;
     (void)snprintf(text, bytes,
                    "rlx 1\ninput x : %s[%d, %d, %d]\nconst k : %s[] = %d\nz = mul(x, k)\n"

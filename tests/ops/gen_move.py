@@ -345,12 +345,17 @@ def packs(cases):
 
 
 def sums(cases):
+    taps = [0, 4, 2, 1, 1, 5, 3, -1, 4, 4, 0, 0, 3, 2, 2, 9, 4, 1, -7, 0, 0, 0, 1, 4]
     for dtype, places in (("f32", "i32"), ("f16", "i64")):
-        p, w = filled(dtype, 2, 3, 5), filled(dtype, 2, 3, 4)
-        k = listed(places, [2, 3, 4], [0, 4, 2, 1, 1, 5, 3, -1, 4, 4, 0, 0, 3, 2, 2, 9, 4, 1, -7, 0, 0, 0, 1, 4])
+        p, w, k = filled(dtype, 2, 3, 5), filled(dtype, 2, 3, 4), listed(places, [2, 3, 4], taps)
         cases.write("gather", "gather_sum_" + dtype, [p, k, w], "y0 = gather_sum(x0, x1, x2)",
                     [Array(dtype, [2, 3, 4], lambda n, c, i: sum(
                         w[n, t, i] * p[n, c, k[n, t, i]] for t in range(3) if 0 <= k[n, t, i] < 5))])
+    for dtype, n in (("f32", 2), ("f16", 1)):
+        p, w, k = filled(dtype, n, 3, 5, 9), filled(dtype, n, 3, 4), listed("i32", [n, 3, 4], taps[:12 * n])
+        cases.write("gather", "gather_sum_rows_" + dtype, [p, k, w], "y0 = gather_sum(x0, x1, x2)",
+                    [Array(dtype, [n, 3, 4, 9], lambda n, c, i, e: sum(
+                        w[n, t, i] * p[n, c, k[n, t, i], e] for t in range(3) if 0 <= k[n, t, i] < 5))])
 
 
 def main():

@@ -180,11 +180,28 @@ void rlx_vk_lower_roi_align(rlx_vk_lowering *self) {
     rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(&query->out[0])));
 }
 
+/* One batch of rows is as many batches as it has planes, which share places and weights, and the
+ * elements of a row are its channels. */
+static void set_row_sums(rlx_vk_lowering *self) {
+    const rlx_tensor *x = rlx_vk_operand(self, 0), *y = rlx_vk_operand(self, 3);
+    const int64_t x_strides[] = {x->strides[1], x->strides[3], x->strides[2]};
+    const int64_t y_strides[] = {y->strides[1], y->strides[3], y->strides[2]}, shared[] = {0};
+    rlx_vk_set_dim(self, 1, 3, 1);
+    rlx_vk_set_dim(self, 2, 3, 3);
+    rlx_vk_set_dim(self, 3, 3, 2);
+    rlx_vk_set_all(self, 7, x_strides, 3);
+    rlx_vk_set_all(self, 11, shared, 1);
+    rlx_vk_set_all(self, 15, shared, 1);
+    rlx_vk_set_all(self, 19, y_strides, 3);
+}
+
 void rlx_vk_lower_gather_sum(rlx_vk_lowering *self) {
     const rlx_target_query *query = self->query;
+    const bool has_rows = query->in[0].rank == 4;
     if (!rlx_vk_is_float(query->in[0].dtype)) RLX_VK_REFUSE(self, "no shader for this dtype");
+    if (has_rows && query->in[0].dims[0] != 1) RLX_VK_REFUSE(self, "no shader for batches of rows");
     rlx_vk_begin(self, RLX_VK_GATHER_SUM);
-    for (uint32_t i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < 3 && !has_rows; i++)
         rlx_vk_set_dim(self, 1 + i, 3, i);
     rlx_vk_set_dim(self, 4, 1, 1);
     rlx_vk_set_dim(self, 5, 0, 2);
@@ -192,6 +209,7 @@ void rlx_vk_lower_gather_sum(rlx_vk_lowering *self) {
     set_operand(self, 10, 2, 1);
     set_operand(self, 14, 3, 2);
     set_operand(self, 18, OUTPUT, 3);
+    if (has_rows) set_row_sums(self);
     rlx_vk_limit_rounds(self, query->in[1].dims[1]);
     rlx_vk_emit(self, rlx_vk_groups(rlx_tensor_elements(&query->out[0])));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resize and Upsample: one axis after the other. The places and weights follow from sizes alone, so
- * they are constants; an axis becomes a few gathers, weighted and summed. */
+ * they are constants; an axis becomes a gather_sum, or a gather where pixels are not mixed. */
 #include "import/onnx/ops.h"
 
 #include <math.h>
@@ -129,36 +129,88 @@ static rlx_value_id extrapolate(ox *o, const resize *self, const resize_axis *ax
     return ox_where(o, mask, ox_scalar(o, ox_dtype(o, y), self->extrapolation), y);
 }
 
-static rlx_value_id resize_along(ox *o, const resize *self, const resize_axis *axis, uint32_t at,
-                                 rlx_value_id x) {
-    uint32_t taps = tap_count(self, axis), rank = ox_rank(o, x);
-    int64_t dims[RLX_MAX_RANK];
+/* Taps that read one element are one tap; the others read nothing, and neighbours stay side by
+ * side. */
+static void join_taps(uint32_t taps, double *places, double *weights) {
+    for (uint32_t k = 1, kept = 0; k < taps; k++) {
+        if (places[k] != places[kept]) {
+            kept = k;
+            continue;
+        }
+        weights[kept] += weights[k];
+        weights[k] = 0;
+        places[k] = -1;
+    }
+}
+
+/* Where the result reads the input along one axis, and how much that counts: [1][taps][out]. Taps
+ * that never count are left out. */
+typedef struct axis_taps {
+    uint32_t count;
+    double *places, *weights;
+} axis_taps;
+
+static axis_taps taps_of(ox *o, const resize *self, const resize_axis *axis) {
+    uint32_t taps = tap_count(self, axis);
+    axis_taps all = {0};
     if (axis->in == 0 || axis->out > OX_MOST_NUMBERS / taps || taps > 4096)
         ox_unsupported(o, "from %" PRId64 " to %" PRId64, axis->in, axis->out);
-    if (!ox_ok(o)) return x;
-    double *places = ox_memory(o, (uint64_t)axis->out * taps, sizeof *places);
-    double *weights = ox_memory(o, (uint64_t)axis->out * taps, sizeof *weights);
+    if (!ox_ok(o)) return all;
+    all.places = ox_memory(o, (uint64_t)axis->out * taps, sizeof *all.places);
+    all.weights = ox_memory(o, (uint64_t)axis->out * taps, sizeof *all.weights);
     double *row = ox_memory(o, 2 * taps, sizeof *row);
-    if (!ox_ok(o)) return x;
-    for (int64_t i = 0; i < axis->out; i++) {
+    for (int64_t i = 0; i < axis->out && ox_ok(o); i++) {
         find_taps(self, axis, i, taps, row, row + taps);
+        if (self->mode != NEAREST) join_taps(taps, row, row + taps);
         for (uint32_t k = 0; k < taps; k++) {
-            places[k * axis->out + i] = row[k];
-            weights[k * axis->out + i] = row[taps + k];
+            all.places[k * axis->out + i] = row[k];
+            all.weights[k * axis->out + i] = row[taps + k];
         }
     }
-    for (uint32_t i = 0; i < rank; i++)
-        dims[i] = i == at ? axis->out : 1;
-    rlx_value_id sum = RLX_NONE;
     for (uint32_t k = 0; k < taps && ox_ok(o); k++) {
-        rlx_value_id index = ox_doubles(o, RLX_DTYPE_I64, places + k * axis->out, &axis->out, 1);
-        rlx_value_id part = ox_gather(o, x, index, at);
-        if (self->mode != NEAREST)
-            part = ox_binary(o, RLX_OP_MUL, part,
-                             ox_doubles(o, ox_dtype(o, x), weights + k * axis->out, dims, rank));
-        sum = sum == RLX_NONE ? part : ox_binary(o, RLX_OP_ADD, sum, part);
+        double *from = all.weights + k * axis->out, *to = all.weights + all.count * axis->out;
+        bool counts = all.count == 0 && k + 1 == taps;
+        for (int64_t i = 0; i < axis->out; i++)
+            counts |= from[i] != 0;
+        if (!counts) continue;
+        memmove(to, from, (size_t)axis->out * sizeof *to);
+        memmove(all.places + all.count * axis->out, all.places + k * axis->out,
+                (size_t)axis->out * sizeof *to);
+        all.count++;
     }
-    return extrapolate(o, self, axis, at, sum);
+    return all;
+}
+
+/* Weighted sums of elements, or of rows where axes follow. */
+static rlx_value_id sum_along(ox *o, const resize_axis *axis, const axis_taps *taps, uint32_t at,
+                              rlx_value_id x) {
+    const int64_t listed[] = {1, taps->count, axis->out};
+    int64_t dims[] = {1, 1, axis->in, 1}, result[RLX_MAX_RANK];
+    const rlx_dtype dtype = ox_dtype(o, x);
+    const rlx_dtype wide = dtype == RLX_DTYPE_F64 ? dtype : RLX_DTYPE_F32;
+    for (uint32_t i = 0; i < ox_rank(o, x); i++) {
+        result[i] = i == at ? axis->out : ox_dim(o, x, i);
+        if (i != at) dims[i < at ? 1 : 3] = ox_times(o, dims[i < at ? 1 : 3], result[i]);
+    }
+    const rlx_value_id inputs[] = {ox_reshape(o, ox_cast(o, x, wide), dims, dims[3] == 1 ? 3 : 4),
+                                   ox_doubles(o, RLX_DTYPE_I32, taps->places, listed, 3),
+                                   ox_doubles(o, wide, taps->weights, listed, 3)};
+    rlx_value_id y = ox_node(o, RLX_OP_GATHER_SUM, NULL, inputs, 3);
+    return ox_cast(o, ox_reshape(o, y, result, ox_rank(o, x)), dtype);
+}
+
+static rlx_value_id resize_along(ox *o, const resize *self, const resize_axis *axis, uint32_t at,
+                                 rlx_value_id x) {
+    const axis_taps taps = taps_of(o, self, axis);
+    if (!ox_ok(o)) return x;
+    rlx_value_id y;
+    if (self->mode == NEAREST) {
+        rlx_value_id index = ox_doubles(o, RLX_DTYPE_I64, taps.places, &axis->out, 1);
+        y = ox_gather(o, x, index, at);
+    } else {
+        y = sum_along(o, axis, &taps, at, x);
+    }
+    return extrapolate(o, self, axis, at, y);
 }
 
 /* How often each element of an axis is repeated, one after the other; 0: it is not so simple. */
@@ -248,16 +300,34 @@ static void axes_from_sizes(ox *o, const int64_t *sizes, uint32_t count, const u
     }
 }
 
+/* The axis of those that are left which shrinks most: the others have less to do then. Of two alike
+ * the one further back, since reading between the elements of a row takes longest. */
+static uint32_t next_axis(const resize *self, const resize_axis *axes, uint32_t rank,
+                          uint32_t done) {
+    uint32_t next = rank;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < rank; i++) {
+        double ratio = (double)axes[i].out / (double)(axes[i].in < 1 ? 1 : axes[i].in);
+        bool is_same = axes[i].in == axes[i].out && axes[i].scale == 1 && self->where != TF_CROP;
+        if ((done >> i & 1u) != 0 || is_same || ratio > least) continue;
+        least = ratio;
+        next = i;
+    }
+    return next;
+}
+
 static void resize_all(ox *o, const resize *self, rlx_value_id x, const resize_axis *axes) {
-    uint32_t rank = ox_rank(o, x);
+    uint32_t rank = ox_rank(o, x), done = 0;
     rlx_value_id y = x;
     if (ox_ok(o) && self->mode != NEAREST && !ox_is_float(o, x))
         ox_unsupported(o, "interpolated integers");
     rlx_value_id repeated = ox_ok(o) ? repeat(o, self, x, axes) : RLX_NONE;
     if (repeated != RLX_NONE) y = repeated;
-    for (uint32_t i = 0; i < rank && ox_ok(o) && repeated == RLX_NONE; i++) {
-        bool is_same = axes[i].in == axes[i].out && axes[i].scale == 1 && self->where != TF_CROP;
-        if (!is_same) y = resize_along(o, self, &axes[i], i, y);
+    while (ox_ok(o) && repeated == RLX_NONE) {
+        uint32_t next = next_axis(self, axes, rank, done);
+        if (next == rank) break;
+        y = resize_along(o, self, &axes[next], next, y);
+        done |= 1u << next;
     }
     ox_give(o, 0, y);
 }

@@ -113,17 +113,17 @@ rlx_status rlx_infer_gather_sum(rlx_infer *infer) {
     RLX_TRY(rlx_check_float(infer, 0, "x"));
     RLX_TRY(rlx_infer_index_dtype(infer, 1));
     RLX_TRY(rlx_check_dtype(infer, 2, "weights", x->dtype, false));
-    RLX_TRY(check_rank(infer, 0, "x", 3));
+    if (x->shape.rank != 4) RLX_TRY(check_rank(infer, 0, "x", 3));
     RLX_TRY(check_rank(infer, 1, "index", 3));
     RLX_TRY(check_rank(infer, 2, "weights", 3));
     RLX_TRY(check_same_dim(infer, 0, 0, 1, 0));
     for (uint32_t i = 0; i < 3; i++)
         RLX_TRY(check_same_dim(infer, 1, i, 2, i));
-    const int64_t dims[] = {x->shape.dims[0], x->shape.dims[1], index->shape.dims[2]};
-    RLX_TRY(rlx_infer_set(infer, 0, x->dtype, dims, 3));
-    infer->out[0].extents[0] = x->extents[0];
-    infer->out[0].extents[1] = x->extents[1];
-    infer->out[0].extents[2] = index->extents[2];
+    rlx_shape shape = x->shape;
+    shape.dims[2] = index->shape.dims[2];
+    RLX_TRY(rlx_infer_set(infer, 0, x->dtype, shape.dims, shape.rank));
+    for (uint32_t i = 0; i < shape.rank; i++)
+        infer->out[0].extents[i] = i == 2 ? index->extents[2] : x->extents[i];
     return RLX_OK;
 }
 

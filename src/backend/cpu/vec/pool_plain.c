@@ -25,6 +25,7 @@ typedef struct pool {
     rlx_window axes[RLX_MAX_SPATIAL];
     int64_t strides[RLX_MAX_SPATIAL]; /* of x */
     bool is_max, counts_pad;
+    bool is_whole; /* rows without padding, one after the other: a band lies in x as it is */
     joiner join;
     int64_t wide;        /* of a row before it is thinned out by the stride */
     int64_t span;        /* of a padded row, at least a vector */
@@ -135,14 +136,18 @@ static int64_t reach(const pool *self) {
     return rlx_ref_least(h->in, (h->kernel - 1) * h->dilation + 1);
 }
 
+/* Rows of f32 of one depth, of a vector at least. */
+static bool is_flat(const pool *self) {
+    return self->x->dtype == RLX_DTYPE_F32 && self->axes[0].in == 1 && self->axes[0].kernel == 1 &&
+           self->count >= VF;
+}
+
 /* How many rows of outputs a band has, at most `most`, and whether its rows of inputs are copied:
  * all in all NEAR floats, and 2 + reach rows more. */
 static void set_band(pool *self, int64_t most) {
     const rlx_window *h = &self->axes[1];
     int64_t last = h->in - 1 - (h->kernel - 1) * h->dilation + h->begin;
-    bool is_wide = self->x->dtype == RLX_DTYPE_F32 && self->axes[0].in == 1 &&
-                   self->axes[0].kernel == 1 && self->count >= VF &&
-                   self->count * h->stride >= WIDE;
+    bool is_wide = is_flat(self) && (self->is_whole || self->count * h->stride >= WIDE);
     self->rows = rlx_ref_least(most, 1 + NEAR / (self->span * (2 + h->stride)));
     self->high = rlx_ref_least(h->in, (self->rows - 1) * h->stride + reach(self));
     if (is_wide || is_single(self) || most == 0) self->high = 0;
@@ -174,6 +179,9 @@ static pool pool_of(const rlx_kernel_args *args) {
     self.span = self.wide + (w->kernel - 1) * w->dilation;
     self.lead = rlx_ref_least(w->begin, self.span);
     self.count = rlx_ref_least(w->in, self.span - self.lead);
+    self.is_whole =
+        is_flat(&self) && w->begin == 0 && self.span <= w->in && self.strides[1] == w->in;
+    if (self.is_whole) self.span = self.count = w->in;
     if (self.span < VF) self.span = VF;
     set_band(&self, self.axes[1].out);
     return self;
@@ -259,9 +267,11 @@ static spot spot_of(const pool *self, int64_t base, const int64_t *at) {
 }
 
 /* Parts of the workspace: rows of inputs with their padding, columns, windows, what each output
- * of a row divides by, and a row that is converted. */
+ * of a row divides by, what it is multiplied with in rows of this divisor, and a row that is
+ * converted. */
 typedef struct parts {
-    float *inputs, *columns, *windows, *by, *row;
+    float *inputs, *columns, *windows, *by, *factors, *row;
+    int64_t divisor; /* -1: no row yet */
 } parts;
 
 static int64_t room(int64_t count) { /* elements of a part */
@@ -271,11 +281,12 @@ static int64_t windows_room(const pool *self) { /* the last may be thinned out *
     return room(self->rows * self->span) + 2 * VF;
 }
 static parts parts_of(const pool *self, float *workspace) {
-    parts p = {.inputs = workspace};
+    parts p = {.inputs = workspace, .divisor = -1};
     p.columns = p.inputs + room(self->high * self->span);
     p.windows = p.columns + room(self->rows * self->span);
     p.by = p.windows + windows_room(self);
-    p.row = p.by + room(self->axes[X].out);
+    p.factors = p.by + room(self->axes[X].out);
+    p.row = p.factors + room(self->axes[X].out);
     return p;
 }
 
@@ -334,8 +345,10 @@ static bool find_columns(const pool *self, int64_t base, int64_t first, int64_t 
         return true;
     }
     const float *from = (const float *)self->x->data + base + low * self->strides[1];
-    for (int64_t r = low; self->is_max && r < high; r++) {
-        if (has_nan(from + (r - low) * self->strides[1], self->count)) return false;
+    int64_t lines = self->is_whole ? 1 : high - low; /* that are asked for NaN */
+    int64_t cells = self->is_whole ? (high - low) * self->span : self->count;
+    for (int64_t r = 0; self->is_max && r < lines; r++) {
+        if (has_nan(from + r * self->strides[1], cells)) return false;
     }
     join_down(self, first, end, from, low, self->strides[1], self->count, to + self->lead);
     return true;
@@ -363,24 +376,35 @@ VEC_INLINE vf thinned(const float *from, int64_t stride, int64_t n) {
     return vf_load_n(some, n);
 }
 
-/* Sums are divided before they are stored: what was stored in part is slow to load. */
-static void put_row(const pool *self, const float *windows, float divisor, const parts *p,
-                    int64_t to) {
+/* What sums are multiplied with: dividing every one took most of the time of small windows. */
+static void set_factors(parts *p, int64_t divisor, int64_t count) {
+    if (p->divisor == divisor) return;
+    p->divisor = divisor;
+    for (int64_t i = 0; i < count; i += VF) {
+        vf divide = vf_load(p->by + i) * (float)divisor;
+        vf_store(p->factors + i, vf_select(divide > 0.0f, 1.0f / divide, vf_set(0)));
+    }
+}
+
+/* Averages are made before they are stored: what was stored in part is slow to load. */
+static void put_row(const pool *self, const float *windows, const parts *p, int64_t to) {
     const rlx_window *w = &self->axes[X];
     float *out = self->y->dtype == RLX_DTYPE_F32 ? (float *)self->y->data + to : p->row;
+    int64_t i = 0;
     if (self->is_max) thin_out(windows, w->stride, w->out, out);
-    for (int64_t i = 0; !self->is_max && i < w->out; i += VF) {
-        int64_t n = rlx_ref_least(VF, w->out - i);
-        vf divide = vf_load(p->by + i) * divisor;
-        vf x = thinned(windows + i * w->stride, w->stride, n) / divide;
-        vf_store_n(out + i, vf_select(divide > 0.0f, x, vf_set(0)), n);
+    for (; !self->is_max && i + VF <= w->out; i += VF)
+        vf_store(out + i,
+                 thinned(windows + i * w->stride, w->stride, VF) * vf_load(p->factors + i));
+    if (!self->is_max && i < w->out) {
+        vf x = thinned(windows + i * w->stride, w->stride, w->out - i);
+        vf_store_n(out + i, x * vf_load(p->factors + i), w->out - i);
     }
     if (out == p->row) vec_write_f32(self->y, to, 1, w->out, out);
 }
 
 /* Rows of outputs [first, end) at depth `deep` of the plane at `base`; false: NaN. */
 static bool pool_band(const pool *self, int64_t base, int64_t deep, int64_t first, int64_t end,
-                      const parts *p, int64_t to, int64_t to_row) {
+                      parts *p, int64_t to, int64_t to_row) {
     const rlx_window *d = &self->axes[0], *w = &self->axes[X];
     const int64_t rows = end - first, cells = rows * self->span;
     int64_t z, depths = taps_within(d, deep * d->stride - d->begin, d->in, &z);
@@ -401,15 +425,15 @@ static bool pool_band(const pool *self, int64_t base, int64_t deep, int64_t firs
     }
     int64_t divisor = self->is_max ? 1 : divisor_of(self, 0, deep);
     for (int64_t r = first; r < end; r++, windows += self->span, to += to_row) {
-        int64_t rest = self->is_max ? 1 : divisor_of(self, 1, r);
-        put_row(self, windows, (float)(divisor * rest), p, to);
+        if (!self->is_max) set_factors(p, divisor * divisor_of(self, 1, r), w->out);
+        put_row(self, windows, p, to);
     }
     return true;
 }
 
 /* Rows of outputs [begin, end) of one plane, all of one depth; `number` is the item of `begin`. */
 static void run_plane(const rlx_kernel_args *args, const pool *self, int64_t plane, int64_t deep,
-                      int64_t begin, int64_t end, int64_t number, const parts *p) {
+                      int64_t begin, int64_t end, int64_t number, parts *p) {
     const rlx_tensor *x = self->x, *y = self->y;
     int64_t channel = plane % x->dims[1], batch = plane / x->dims[1];
     int64_t base = batch * x->strides[0] + channel * x->strides[1];
@@ -456,7 +480,7 @@ static uint64_t workspace(const rlx_kernel_args *args) {
     pool self = pool_of(args);
     const rlx_window *h = &self.axes[1], *w = &self.axes[X];
     int64_t near = rlx_ref_least(NEAR, rlx_ref_cost(h->out, self.span * (2 + h->stride)));
-    int64_t floats = near + self.span * (2 + reach(&self)) + 16 * VF + room(w->out) +
+    int64_t floats = near + self.span * (2 + reach(&self)) + 16 * VF + 2 * room(w->out) +
                      room(w->in > w->out ? w->in : w->out);
     return rlx_ref_bytes((uint64_t)floats, sizeof(float));
 }

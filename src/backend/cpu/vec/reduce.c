@@ -4,6 +4,7 @@
  * an item is a strip of results, summed row by row. Sums and products are taken in f64, in lanes
  * that are joined in a fixed order; maxima and minima in f32, NaN wins. The loops are those of f32;
  * elements of 16 bits are converted a piece at a time, in the first cache. */
+#include "backend/cpu/vec/convert.h"
 #include "backend/cpu/vec/rows.h"
 #include "backend/cpu/vec/vec_double.h"
 #include "backend/cpu/vec/vec_math.h"
@@ -36,6 +37,8 @@ typedef struct reduction {
     int64_t count, length;            /* runs, and the elements of one: what a result stands for */
     int64_t stride;                   /* from one element of a run to the next */
     int64_t outputs, inner, strip;    /* all; side by side; and at a time (strips) */
+    int64_t terms;                    /* of a result */
+    int64_t fold, tail;               /* rows that are one, and those that are left then */
     bool has_rows, has_strips;
 } reduction;
 
@@ -73,12 +76,30 @@ static int64_t take_last(vec_index *index, int64_t *out_stride) {
     return index->dims[index->rank];
 }
 
+VEC_INLINE bool is_extreme(rlx_op op) {
+    return op == RLX_OP_REDUCE_MAX || op == RLX_OP_REDUCE_MIN;
+}
+
+/* Few results side by side, and many rows of them without holes: VF rows are one, and their sums
+ * are joined in the end. Extremes are not: of equals the first would be another. */
+static void fold_rows(reduction *red) {
+    if (red->inner < 1 || red->inner >= VF || red->stride != red->inner || red->count != 1 ||
+        red->length < 4 * VF || is_extreme(red->op))
+        return;
+    red->has_strips = true;
+    red->fold = VF;
+    red->tail = red->length % VF;
+    red->length /= VF;
+    red->stride *= VF;
+    red->inner *= VF;
+}
+
 static reduction reduction_of(const rlx_kernel_args *args) {
     const rlx_reduce_attrs *attrs = args->attrs;
     reduction red = {.x = &args->in[0], .y = &args->out[0], .op = args->op};
     uint32_t rank = red.x->rank, bits = reduced_axes(attrs, rank), y_axis = 0;
     int64_t elements = 1, y_stride = 1, x_stride;
-    red.outputs = 1;
+    red.outputs = red.fold = 1;
     for (uint32_t i = 0; i < rank; i++) {
         bool is_reduced = bits >> i & 1;
         if (is_reduced) {
@@ -90,6 +111,7 @@ static reduction reduction_of(const rlx_kernel_args *args) {
         }
         if (!is_reduced || attrs->keep_dims) y_axis++;
     }
+    red.terms = elements;
     red.length = take_last(&red.reduced, &red.stride);
     red.count = red.length == 0 ? 0 : elements / red.length;
     red.has_rows = red.stride == 1;
@@ -99,15 +121,12 @@ static reduction reduction_of(const rlx_kernel_args *args) {
     red.inner = take_last(&kept, &x_stride);
     (void)take_last(&results, &y_stride);
     red.has_strips = x_stride == 1 && y_stride == 1 && red.inner >= VF;
+    if (x_stride == 1 && y_stride == 1) fold_rows(&red);
     red.strip = red.inner <= STRIP ? red.inner : PART;
     if (!red.has_strips) return red;
     red.kept = kept;
     red.results = results;
     return red;
-}
-
-VEC_INLINE bool is_extreme(rlx_op op) {
-    return op == RLX_OP_REDUCE_MAX || op == RLX_OP_REDUCE_MIN;
 }
 
 /* Joins x to the extreme so far: NaN wins, and of equals the first stays. */
@@ -124,10 +143,10 @@ VEC_INLINE vd_half join_sum(rlx_op op, vd_half sum, vd_half x) {
     return sum + x;
 }
 
-static double finish(const reduction *red, double sum) {
+static __attribute__((noinline)) double finish(const reduction *red, double sum) {
     switch (red->op) {
     case RLX_OP_REDUCE_MEAN:
-        return sum / (double)(red->count * red->length);
+        return sum / (double)red->terms;
     case RLX_OP_REDUCE_L2:
         return sqrt(sum);
     case RLX_OP_REDUCE_LOG_SUM:
@@ -140,7 +159,7 @@ static double finish(const reduction *red, double sum) {
 /* n elements side by side as f32: those in memory, or in `room` (at most ROOM). */
 static const float *elements(const reduction *red, int64_t offset, int64_t n, float *room) {
     if (red->x->dtype == RLX_DTYPE_F32) return (const float *)red->x->data + offset;
-    rlx_ref_read_f32(red->x, offset, 1, n, room);
+    vec_read_f32(red->x, offset, 1, n, room);
     return room;
 }
 
@@ -360,7 +379,7 @@ static const float *some_rows(const reduction *red, int64_t offset, int64_t widt
     *out_step = width;
     if (red->stride == width) return elements(red, offset, ROWS * width, room);
     for (int r = 0; r < ROWS; r++)
-        rlx_ref_read_f32(red->x, offset + r * red->stride, 1, width, room + r * width);
+        vec_read_f32(red->x, offset + r * red->stride, 1, width, room + r * width);
     return room;
 }
 
@@ -434,6 +453,23 @@ VEC_INLINE void strip_extremes(rlx_op op, const reduction *red, int64_t base, in
     }
 }
 
+/* Sums of rows that were one, and of those that are left. */
+static void unfold(const reduction *red, int64_t base, const vd_half *sums, double *values) {
+    const int64_t inner = red->inner / red->fold;
+    float room[VF * VF];
+    const float *rest = elements(red, base + red->length * red->stride, red->tail * inner, room);
+    for (int64_t i = 0; i < red->inner + red->tail * inner; i++) {
+        bool is_sum = i < red->inner;
+        double x = is_sum ? sums[i / VD][i % VD] : (double)rest[i - red->inner];
+        double *to = &values[i % inner];
+        if (!is_sum && red->op == RLX_OP_REDUCE_L1) x = fabs(x);
+        if (!is_sum && (red->op == RLX_OP_REDUCE_L2 || red->op == RLX_OP_REDUCE_SUM_SQUARE)) x *= x;
+        *to = i < inner ? x : red->op == RLX_OP_REDUCE_PROD ? *to * x : *to + x;
+    }
+    for (int64_t i = 0; i < inner; i++)
+        values[i] = finish(red, values[i]);
+}
+
 VEC_INLINE void do_strip(rlx_op op, const reduction *red, int64_t base, int64_t width,
                          double *values) {
     if (is_extreme(op)) {
@@ -445,6 +481,10 @@ VEC_INLINE void do_strip(rlx_op op, const reduction *red, int64_t base, int64_t 
     }
     vd_half sums[2 * STRIP / VF];
     strip_sums(op, red, base, width, sums);
+    if (red->fold > 1) {
+        unfold(red, base, sums, values);
+        return;
+    }
     for (int64_t i = 0; i < width; i++)
         values[i] = finish(red, sums[i / VD][i % VD]);
 }
@@ -458,7 +498,7 @@ VEC_INLINE void run_strips(rlx_op op, const reduction *red, int64_t begin, int64
         int64_t width = rlx_ref_least(red->strip, red->inner - first);
         double values[STRIP];
         do_strip(op, red, base, width, values);
-        rlx_ref_write_f64(red->y, out, 1, width, values);
+        rlx_ref_write_f64(red->y, out, 1, width / red->fold, values);
     }
 }
 
@@ -507,7 +547,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
 static int64_t items(const rlx_kernel_args *args) {
     reduction red = reduction_of(args);
     if (red.has_rows || !fits(&red)) return vec_scalar_items(args);
-    return red.outputs / red.inner * rlx_ref_divide_up(red.inner, red.strip);
+    return red.outputs / (red.inner / red.fold) * rlx_ref_divide_up(red.inner, red.strip);
 }
 
 static int64_t item_cost(const rlx_kernel_args *args) {

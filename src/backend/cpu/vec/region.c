@@ -216,9 +216,16 @@ static bool takes(const rlx_target_query *query) {
     return fits(&args);
 }
 
-/* gather_sum. An item is some points of some channels. Taps 2 k and 2 k + 1 of a point are mostly
- * neighbours; where those of some of VF points are not, each tap is a pair of its own. */
-enum { PLANES = 32 /* of an item */, TAPS = 256 /* of VF points each, at a time */ };
+/* gather_sum. An item is some points of some planes. Taps 2 k and 2 k + 1 of a point are mostly
+ * neighbours; where those of some of VF points are not, each tap is a pair of its own. Where a
+ * channel has few points, as a row of an image does, several channels that follow one another are
+ * one plane, so that its points are whole vectors. */
+enum {
+    TAPS = 256,         /* of VF points each, at a time */
+    PLANES = 32,        /* of an item at least */
+    RESULTS = 8192,     /* of an item, where it has few points */
+    FEW_POINTS = 8 * VF /* of a channel that is put together with others */
+};
 
 /* The workspace: what VF points read has room for all taps of a point. */
 typedef struct tap_room {
@@ -230,36 +237,76 @@ typedef struct point_sums {
     const rlx_tensor *x, *index, *weights, *y;
     tap_room *room;
     int64_t taps;             /* of a point */
+    int64_t fold;             /* channels of a plane */
     int64_t n, first, points; /* of the item */
 } point_sums;
 
 static bool fits_sum(const rlx_kernel_args *args) {
     const rlx_tensor *x = &args->in[0], *y = &args->out[0];
-    return x->dtype == RLX_DTYPE_F32 && x->strides[2] == 1 && y->strides[2] == 1 &&
+    return x->rank == 3 && x->dtype == RLX_DTYPE_F32 && x->strides[2] == 1 && y->strides[2] == 1 &&
            x->dims[2] > 1 && x->dims[2] <= INT32_MAX && args->in[1].dims[1] <= TAPS;
 }
 
-/* Points of an item. */
-static int64_t block_of(const rlx_kernel_args *args) {
-    int64_t taps = args->in[1].dims[1];
-    return TAPS / (taps < 1 ? 1 : taps) * VF;
+/* Channels of a plane. */
+static int64_t fold_of(const rlx_kernel_args *args) {
+    const rlx_tensor *x = &args->in[0], *y = &args->out[0];
+    const int64_t points = y->dims[2];
+    int64_t fold = VF;
+    while (fold > 1 && points * (fold / 2) % VF == 0)
+        fold /= 2;
+    return points >= FEW_POINTS || x->strides[1] != x->dims[2] || y->strides[1] != points ||
+                   y->dims[1] < fold || x->dims[2] > INT32_MAX / VF
+               ? 1
+               : fold;
 }
 
-/* Where a tap of VF points from `first` on lies and how much it counts; lanes beyond the last point
- * have its own. */
+/* How the results are cut: planes, how many of them an item has, and blocks of their points. */
+typedef struct sum_cut {
+    int64_t fold, planes, group, block, groups, blocks;
+} sum_cut;
+
+static sum_cut cut_of(const rlx_kernel_args *args) {
+    const int64_t taps = args->in[1].dims[1], *dims = args->out[0].dims;
+    sum_cut cut = {.fold = fold_of(args), .block = TAPS / (taps < 1 ? 1 : taps) * VF};
+    int64_t points = rlx_ref_least(dims[2] * cut.fold, cut.block);
+    cut.group = RESULTS / (points < 1 ? 1 : points);
+    if (cut.group < PLANES) cut.group = PLANES;
+    cut.planes = rlx_ref_divide_up(dims[1], cut.fold);
+    cut.groups = rlx_ref_divide_up(cut.planes, cut.group);
+    cut.blocks = rlx_ref_divide_up(dims[2] * cut.fold, cut.block);
+    return cut;
+}
+
+/* Where the channels begin whose points are VF from `first` on; lanes beyond the last have its own.
+ */
+static vi channels_at(const point_sums *self, int64_t first) {
+    int32_t at[VF];
+    vi all = {0};
+    if (self->fold == 1) return all;
+    for (int64_t lane = 0; lane < VF; lane++) {
+        int64_t point = self->first + rlx_ref_least(first + lane, self->points - 1);
+        at[lane] = (int32_t)(point / self->y->dims[2] * self->x->dims[2]);
+    }
+    memcpy(&all, at, sizeof all);
+    return all;
+}
+
+/* Where a tap of VF points from `first` on lies in its channel and how much it counts; lanes beyond
+ * the last point have its own. */
 static void load_tap(const point_sums *self, int64_t first, int64_t tap, int32_t at[VF],
                      float parts[VF]) {
     const rlx_tensor *index = self->index, *w = self->weights;
     int64_t from = self->n * index->strides[0] + tap * index->strides[1];
     const float *weights = (const float *)w->data + self->n * w->strides[0] + tap * w->strides[1];
     if (index->dtype == RLX_DTYPE_I32 && index->strides[2] == 1 && w->strides[2] == 1 &&
-        first + VF <= self->points) {
+        first + VF <= self->points && self->fold == 1) {
         memcpy(at, (const int32_t *)index->data + from + self->first + first, VF * sizeof *at);
         memcpy(parts, weights + self->first + first, VF * sizeof *parts);
         return;
     }
     for (int64_t lane = 0; lane < VF; lane++) {
         int64_t point = self->first + rlx_ref_least(first + lane, self->points - 1);
+        if (self->fold > 1) point %= self->y->dims[2];
         int64_t place = rlx_index_at(index->dtype, index->data, from + point * index->strides[2]);
         at[lane] = place < 0 || place > INT32_MAX ? -1 : (int32_t)place;
         parts[lane] = weights[point * w->strides[2]];
@@ -282,7 +329,8 @@ VEC_INLINE void put_turns(void *to, vf a, vf b) {
 }
 
 /* Taps `tap` and, with count 2, tap + 1 of VF points as two neighbours. False: they are not. */
-static bool put_taps(const point_sums *self, pixels *p, int64_t first, int64_t tap, int64_t count) {
+static bool put_taps(const point_sums *self, pixels *p, int64_t first, int64_t tap, int64_t count,
+                     vi channel) {
     const int32_t length = (int32_t)self->x->dims[2];
     int32_t at[2][VF];
     float parts[2][VF];
@@ -302,6 +350,7 @@ static bool put_taps(const point_sums *self, pixels *p, int64_t first, int64_t t
     vi a_first = has_a & (a == begin), a_second = has_a & ~a_first;
     vi b_first = has_b & (b == begin), b_second = has_b & ~b_first;
     part = vf_load(parts[0]);
+    begin += channel;
     memcpy(p->at, &begin, sizeof begin);
     put_turns(p->meant, (vf)(a_first | b_first), (vf)(a_second | b_second));
     put_turns(p->parts, (vf)(((vi)part & a_first) | ((vi)next & b_first)),
@@ -312,9 +361,10 @@ static bool put_taps(const point_sums *self, pixels *p, int64_t first, int64_t t
 /* All taps of VF points from `first` on, `step` of them as a pair. */
 static bool find_taps(const point_sums *self, int64_t first, int64_t step) {
     pixels *p = self->room->pairs + first / VF * self->taps;
+    vi channel = channels_at(self, first);
     int32_t count = 0;
     for (int64_t k = 0; k < self->taps; k += step) {
-        if (!put_taps(self, p + count++, first, k, rlx_ref_least(step, self->taps - k)))
+        if (!put_taps(self, p + count++, first, k, rlx_ref_least(step, self->taps - k), channel))
             return false;
     }
     self->room->counts[first / VF] = count;
@@ -338,15 +388,30 @@ static void sum_planes(const point_sums *self, const float *a, const float *b, f
     }
 }
 
-/* The channels [c, last] of an item. */
-static void sum_channels(const point_sums *self, int64_t c, int64_t last) {
+/* The planes [c, end) of an item. */
+static void sum_channels(const point_sums *self, int64_t c, int64_t end) {
     const float *x = (const float *)self->x->data + self->n * self->x->strides[0];
     float *y = (float *)self->y->data + self->n * self->y->strides[0] + self->first;
-    for (; c <= last; c += 2) {
-        int64_t d = rlx_ref_least(c + 1, last); /* the last one may be there twice */
-        sum_planes(self, x + c * self->x->strides[1], x + d * self->x->strides[1],
-                   y + c * self->y->strides[1], y + d * self->y->strides[1]);
+    const int64_t from = self->x->strides[1] * self->fold, to = self->y->strides[1] * self->fold;
+    if (c >= end) return;
+    for (int64_t i = 0; i < self->points; i += VF) {
+        if (!find_taps(self, i, 2)) (void)find_taps(self, i, 1);
     }
+    for (; c < end; c += 2) {
+        int64_t d = rlx_ref_least(c + 1, end - 1); /* the last one may be there twice */
+        sum_planes(self, x + c * from, x + d * from, y + c * to, y + d * to);
+    }
+}
+
+/* Planes [c, end) from point `first` on. The last one may have fewer channels. */
+static void sum_item(point_sums *self, const sum_cut *cut, int64_t c, int64_t end) {
+    const int64_t channels = self->y->dims[1], points = self->y->dims[2];
+    int64_t whole = rlx_ref_least(end, channels / cut->fold);
+    self->points = rlx_ref_least(cut->block, points * cut->fold - self->first);
+    sum_channels(self, c, whole);
+    if (whole >= end) return;
+    self->points = rlx_ref_least(cut->block, points * (channels - whole * cut->fold) - self->first);
+    if (self->points > 0) sum_channels(self, whole, end);
 }
 
 static void run_sum(const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -356,37 +421,33 @@ static void run_sum(const rlx_kernel_args *args, int64_t begin, int64_t end) {
                        .y = &args->out[0],
                        .room = args->workspace,
                        .taps = args->in[1].dims[1]};
-    const int64_t *dims = self.y->dims, most = block_of(args);
-    const int64_t blocks = rlx_ref_divide_up(dims[2], most);
-    const int64_t groups = rlx_ref_divide_up(dims[1], PLANES);
     if (!fits_sum(args)) {
         vec_scalar_run(args, begin, end);
         return;
     }
+    const sum_cut cut = cut_of(args);
+    self.fold = cut.fold;
     for (int64_t item = begin; item < end; item++) {
-        int64_t channel = item / blocks % groups * PLANES;
-        self.n = item / blocks / groups;
-        self.first = item % blocks * most;
-        self.points = rlx_ref_least(most, dims[2] - self.first);
-        for (int64_t i = 0; i < self.points; i += VF) {
-            if (!find_taps(&self, i, 2)) (void)find_taps(&self, i, 1);
-        }
-        sum_channels(&self, channel, rlx_ref_least(dims[1], channel + PLANES) - 1);
+        int64_t plane = item / cut.blocks % cut.groups * cut.group;
+        self.n = item / cut.blocks / cut.groups;
+        self.first = item % cut.blocks * cut.block;
+        sum_item(&self, &cut, plane, rlx_ref_least(cut.planes, plane + cut.group));
     }
 }
 
 static int64_t sum_items(const rlx_kernel_args *args) {
-    const int64_t *dims = args->out[0].dims;
     if (!fits_sum(args)) return vec_scalar_items(args);
     if (rlx_tensor_elements(&args->out[0]) == 0) return 0;
-    return dims[0] * rlx_ref_divide_up(dims[1], PLANES) *
-           rlx_ref_divide_up(dims[2], block_of(args));
+    const sum_cut cut = cut_of(args);
+    return args->out[0].dims[0] * cut.groups * cut.blocks;
 }
 
 static int64_t sum_cost(const rlx_kernel_args *args) {
     int64_t taps = rlx_ref_cost(args->in[1].dims[1], args->in[1].dims[2]);
     if (!fits_sum(args)) return taps;
-    return rlx_ref_least(taps, TAPS * VF) * (4 + rlx_ref_least(args->out[0].dims[1], PLANES) / 4);
+    const sum_cut cut = cut_of(args);
+    return rlx_ref_least(rlx_ref_cost(taps, cut.fold), TAPS * VF) *
+           (4 + rlx_ref_least(cut.planes, cut.group) / 4);
 }
 
 static uint64_t sum_workspace(const rlx_kernel_args *args) {

@@ -3,32 +3,11 @@
  * another axis lines lie side by side and an item is a strip of them; axes between, in any order,
  * only say where strips begin. Exponentials are kept where they are read again: in a buffer, or in
  * the result itself. */
-#include "backend/cpu/vec/rows.h"
-#include "backend/cpu/vec/vec_exp.h"
+#include "backend/cpu/vec/softmax_turned.h"
 
 #include <math.h>
 
-enum {
-    KEPT = 4096,
-    KEPT_LOG = 1 << 16,
-    STRIP = 4 * VF,
-    WIDE_STRIP = 16 * VF,
-    GROUP = 4,
-    EXP_BIAS = 24
-};
-
-/* One copy, whoever calls it. */
-#define OUTLINE static __attribute__((noinline))
-
-/* e^x 2^24: the bias keeps subnormal results whole until they are divided by the sum. Below -104 it
- * is as good as nothing. */
-VEC_INLINE exp_parts biased_begin(vf x) {
-    return exp_begin(x, -104.0f, EXP_BIAS);
-}
-VEC_INLINE vf exp_biased(vf x) {
-    exp_parts parts = biased_begin(x);
-    return exp_end(parts.r, parts.scale);
-}
+enum { KEPT_LOG = 1 << 16 };
 
 /* The largest of 16-bit floats, as integers: of those that are not negative the one of the most
  * bits, else the one of the fewest. A NaN may count; it spoils the sum anyway. Returns how many of
@@ -56,7 +35,7 @@ VEC_INLINE int64_t most_of_halves(rlx_dtype dtype, const uint16_t *x, int64_t n,
 #endif
 
 /* The largest number of a row. NaN does not count in f32. */
-VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
+VEC_INLINE float row_most(rlx_dtype dtype, const void *x, int64_t n) {
     vf a = vf_set(-INFINITY), b = a, c = a, d = a;
     int64_t i = 0;
     if (dtype != RLX_DTYPE_F32 && n >= 2 * VF) i = most_of_halves(dtype, x, n, &a);
@@ -70,6 +49,12 @@ VEC_INLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
         a = vf_max(vec_get(dtype, x, i), a);
     if (i < n) b = vf_max(vec_lanes_or(vec_get_n(dtype, x, i, n - i), n - i, -INFINITY), b);
     return vf_highest(vf_max(vf_max(a, b), vf_max(c, d)));
+}
+
+OUTLINE float row_max(rlx_dtype dtype, const void *x, int64_t n) {
+    float most = 0;
+    VEC_BY_DTYPE(dtype, most = row_most, x, n);
+    return most;
 }
 
 /* GROUP vectors of exponentials from `at` on: begun, */
@@ -174,8 +159,7 @@ typedef struct row_sum {
     float most, sum;
 } row_sum;
 OUTLINE row_sum sum_row(rlx_dtype dtype, const void *x, int64_t n) {
-    row_sum found = {0, 0};
-    VEC_BY_DTYPE(dtype, found.most = row_max, x, n);
+    row_sum found = {row_max(dtype, x, n), 0};
     found.sum = exp_of(dtype, x, NULL, n, found.most);
     return found;
 }
@@ -195,11 +179,11 @@ VEC_INLINE void row_scale(rlx_dtype dtype, const float *kept, void *y, int64_t n
 }
 
 /* Rows too long to be kept, in a dtype that cannot keep them: exponentials are computed twice. */
-VEC_INLINE void row_again(rlx_dtype dtype, const void *x, void *y, int64_t n, float most,
-                          float factor) {
+OUTLINE void row_again(rlx_dtype dtype, const void *x, void *y, int64_t n, float most,
+                       float factor) {
     for (int64_t i = 0; i < n; i += VF) {
         int64_t count = rlx_ref_least(VF, n - i);
-        vec_put_n(dtype, y, i, exp_biased(vec_get_n(dtype, x, i, count) - most) * factor, count);
+        put_few(dtype, y, i, exp_biased(get_few(dtype, x, i, count) - most) * factor, count);
     }
 }
 
@@ -284,6 +268,24 @@ static bool can_leave(const lines *all, int64_t longest) {
            strides % RLX_VEC_BYTES == 0 && rlx_tensor_elements(all->y) >= VEC_STREAM_BYTES / 4;
 }
 
+/* Short rows of f32, all as far apart. What is turned does not leave past the caches. */
+static bool can_turn(const lines *all, const vec_index *from, const vec_index *to, bool leaves) {
+    return all->length > 0 && all->length <= (leaves ? 2 * TURN : LONGEST_TURNED) &&
+           from->rank <= 1 && to->rank <= 1;
+}
+OUTLINE void run_turned(const lines *all, const vec_index *from, const vec_index *to, bool is_log,
+                        int64_t begin, int64_t end) {
+    turned_rows rows = {.x_step = from->rank == 0 ? 0 : from->strides[0],
+                        .y_step = to->rank == 0 ? 0 : to->strides[0],
+                        .n = all->length};
+    for (; begin < end; begin += rows.count) {
+        rows.count = rlx_ref_least(STRIP, end - begin);
+        rows.x = (const float *)all->x->data + begin * rows.x_step;
+        rows.y = (float *)all->y->data + begin * rows.y_step;
+        do_turned(&rows, is_log);
+    }
+}
+
 VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t begin, int64_t end) {
     float room[KEPT];
     lines all = lines_of(args);
@@ -291,7 +293,12 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t b
     vec_index to = vec_index_without(all.y, all.axis, all.axis + 1);
     bool streams = rlx_tensor_elements(all.y) >= VEC_STREAM_BYTES / 4;
     bool is_log = args->op == RLX_OP_LOG_SOFTMAX;
-    if (dtype == RLX_DTYPE_F32 && can_leave(&all, is_log ? KEPT_LOG : KEPT)) {
+    bool leaves = dtype == RLX_DTYPE_F32 && can_leave(&all, is_log ? KEPT_LOG : KEPT);
+    if (dtype == RLX_DTYPE_F32 && can_turn(&all, &from, &to, leaves)) {
+        run_turned(&all, &from, &to, is_log, begin, end);
+        return;
+    }
+    if (leaves) {
         run_leaving(&all, is_log, begin, end);
         return;
     }
@@ -307,166 +314,6 @@ VEC_INLINE void run_rows(rlx_dtype dtype, const rlx_kernel_args *args, int64_t b
         }
     }
     if (streams) vec_stream_end();
-}
-
-/* How many lines side by side are an item. Lines whose exponentials fit into the buffer go as far
- * to the side as it allows: longer pieces of memory at a time. */
-static int64_t strip_width(int64_t length) {
-    int64_t width = length < 1 ? STRIP : KEPT / length / STRIP * STRIP;
-    return width < STRIP ? STRIP : width > WIDE_STRIP ? WIDE_STRIP : width;
-}
-
-/* Lines side by side: `width` of them, `step` bytes from one element of a line to the next. */
-typedef struct strip {
-    rlx_dtype dtype;
-    const char *x;
-    char *y;
-    int64_t length, x_step, y_step, width;
-    bool streams; /* whole lines of the cache, past it */
-} strip;
-
-/* Fewer lanes than a vector has. */
-OUTLINE vf get_few(rlx_dtype dtype, const void *from, int64_t at, int64_t n) {
-    return vec_get_n(dtype, from, at, n);
-}
-OUTLINE void put_few(rlx_dtype dtype, void *to, int64_t at, vf x, int64_t n) {
-    vec_put_n(dtype, to, at, x, n);
-}
-
-/* The vector number v of a strip at x (or y); lanes beyond the width are 0. */
-VEC_INLINE vf strip_get(rlx_dtype dtype, const void *from, int64_t v, int64_t width) {
-    int64_t left = width - v * VF;
-    return left >= VF ? vec_get(dtype, from, v * VF) : get_few(dtype, from, v * VF, left);
-}
-VEC_INLINE void strip_put(rlx_dtype dtype, void *to, int64_t v, int64_t width, vf value) {
-    int64_t left = width - v * VF;
-    if (left >= VF) {
-        vec_put(dtype, to, v * VF, value);
-    } else {
-        put_few(dtype, to, v * VF, value, left);
-    }
-}
-
-/* `count` vectors of a strip (a constant), from `v` on: their maxima, sums and results.
- * Exponentials are computed twice rather than kept: that is cheaper than a round through memory. */
-VEC_INLINE void strip_vectors(rlx_dtype dtype, const strip *s, int64_t v, const int count,
-                              bool is_log) {
-    vf most[STRIP / VF], sum[STRIP / VF], factor[STRIP / VF];
-    VEC_UNROLLED for (int k = 0; k < count; k++) most[k] = vf_set(-INFINITY), sum[k] = (vf){0};
-    for (int64_t i = 0; i < s->length; i++) {
-        VEC_UNROLLED for (int k = 0; k < count; k++) most[k] =
-            vf_max(strip_get(dtype, s->x + i * s->x_step, v + k, s->width), most[k]);
-    }
-    for (int64_t i = 0; i < s->length; i++) {
-        VEC_UNROLLED for (int k = 0; k < count; k++) sum[k] +=
-            exp_biased(strip_get(dtype, s->x + i * s->x_step, v + k, s->width) - most[k]);
-    }
-    VEC_UNROLLED for (int k = 0; k < count; k++) {
-        factor[k] = 1.0f / sum[k];
-        for (int lane = 0; is_log && lane < VF; lane++)
-            sum[k][lane] = log_of(sum[k][lane]);
-    }
-    for (int64_t i = 0; i < s->length; i++) {
-        VEC_UNROLLED for (int k = 0; k < count; k++) {
-            vf x = strip_get(dtype, s->x + i * s->x_step, v + k, s->width) - most[k];
-            strip_put(dtype, s->y + i * s->y_step, v + k, s->width,
-                      is_log ? x - sum[k] : exp_biased(x) * factor[k]);
-        }
-    }
-}
-
-/* A long strip; the dtype is looked at for every vector, which exponentials hide. */
-OUTLINE void do_long_strip(const strip *s, bool is_log) {
-    int64_t v = 0;
-    for (; (v + STRIP / VF) * VF <= s->width; v += STRIP / VF)
-        strip_vectors(s->dtype, s, v, STRIP / VF, is_log);
-    for (; v * VF < s->width; v++)
-        strip_vectors(s->dtype, s, v, 1, is_log);
-}
-
-/* Whole strips whose exponentials fit into the buffer. Lines are often a page apart, so that all of
- * a strip falls into few sets of the first-level cache; in the buffer it stays there. `count`
- * vectors (a constant) of every line at a time: what is kept for them stays in registers. */
-VEC_INLINE void take_some(rlx_dtype dtype, const strip *s, float *room, const int count, int64_t at,
-                          vf *out_most) {
-    vf most[GROUP];
-    VEC_UNROLLED for (int k = 0; k < count; k++) most[k] = vf_set(-INFINITY);
-    for (int64_t i = 0; i < s->length; i++) {
-        const char *x = s->x + i * s->x_step;
-        VEC_UNROLLED for (int k = 0; k < count; k++) {
-            vf value = vec_get(dtype, x, at + k * VF);
-            vf_store(room + i * s->width + at + k * VF, value);
-            most[k] = vf_max(value, most[k]);
-        }
-    }
-    VEC_UNROLLED for (int k = 0; k < count; k++) out_most[k] = most[k];
-}
-VEC_INLINE void take_strip(rlx_dtype dtype, const strip *s, float *room, vf *most) {
-    int64_t at = 0;
-    for (; at + GROUP * VF <= s->width; at += GROUP * VF)
-        take_some(dtype, s, room, GROUP, at, most + at / VF);
-    for (; at < s->width; at += VF)
-        take_some(dtype, s, room, 1, at, most + at / VF);
-}
-
-/* Exponentials of `count` vectors of every line of a strip (a constant), from `at` on. While one
- * line is brought to its end the next one begins, as in row_exp. */
-VEC_INLINE void strip_exp_some(const strip *s, float *room, const int count, int64_t at,
-                               const vf *most, vf *sum) {
-    exp_parts part[GROUP];
-    int64_t bytes = vec_bytes(s->dtype), width = s->width;
-    const char *next = s->x + (at + width) * bytes; /* the next strip */
-    for (int k = 0; k < count; k++) {
-        part[k] = biased_begin(vf_load(room + at + k * VF) - most[k]);
-        sum[k] = (vf){0};
-    }
-    for (int64_t i = 0; i < s->length; i++) {
-        float *kept = room + i * width + at, *more = kept + (i + 1 < s->length ? width : 0);
-        __builtin_prefetch(next + i * s->x_step);
-        __builtin_prefetch(next + i * s->x_step + (count * VF * bytes - 1) / 64 * 64);
-        VEC_UNROLLED for (int k = 0; k < count; k++) {
-            vf e = exp_end(part[k].r, part[k].scale);
-            part[k] = biased_begin(vf_load(more + k * VF) - most[k]);
-            vf_store(kept + k * VF, e);
-            sum[k] += e;
-        }
-    }
-}
-OUTLINE void strip_exp(const strip *s, float *room, const vf *most, vf *sum) {
-    int64_t at = 0;
-    for (; at + GROUP * VF <= s->width; at += GROUP * VF)
-        strip_exp_some(s, room, GROUP, at, most + at / VF, sum + at / VF);
-    for (; at < s->width; at += VF)
-        strip_exp_some(s, room, 1, at, most + at / VF, sum + at / VF);
-}
-
-VEC_INLINE void put_strip(rlx_dtype dtype, const strip *s, const float *room, const vf *sum) {
-    vf factor[WIDE_STRIP / VF];
-    int vectors = (int)(s->width / VF);
-    for (int k = 0; k < vectors; k++)
-        factor[k] = 1.0f / sum[k];
-    for (int64_t i = 0; i < s->length; i++) {
-        char *y = s->y + i * s->y_step;
-        for (int k = 0; k < vectors; k++) {
-            vf value = vf_load(room + i * s->width + k * VF) * factor[k];
-            if (dtype == RLX_DTYPE_F32 && s->streams) {
-                vf_stream((float *)(void *)y + k * VF, value);
-            } else {
-                vec_put(dtype, y, k * VF, value);
-            }
-        }
-    }
-}
-
-static void do_strip(const strip *s, bool is_log, float *room) {
-    vf most[WIDE_STRIP / VF], sum[WIDE_STRIP / VF];
-    if (is_log || s->width % VF != 0 || s->width * s->length > KEPT) {
-        do_long_strip(s, is_log);
-        return;
-    }
-    VEC_BY_DTYPE(s->dtype, take_strip, s, room, most);
-    strip_exp(s, room, most, sum);
-    VEC_BY_DTYPE(s->dtype, put_strip, s, room, sum);
 }
 
 /* All axes but the one of the lines and those along which they lie side by side. */
