@@ -5,133 +5,42 @@
  * axis, so views, concats in place and every kernel but those of conv and pools know nothing of it.
  * One walk in node order, body by body (what comes from outside a body is plain there): a node is
  * turned when its inputs are in blocks already, or, of a conv, when what it gains is more than the
- * conversions cost. Depthwise ones are nearly as fast on planes: they stay there unless a conv that
- * needs blocks comes behind them. Whoever still wants the plain value
- * gets it from a conversion behind the node; those that nobody wants are removed at the end.
+ * conversions cost. Depthwise ones and those with little to multiply are nearly as fast on planes:
+ * they stay there unless a conv that needs blocks comes behind them. Whoever still wants the plain
+ * value gets it from a conversion behind the node; those that nobody wants are removed at the end.
  * Inputs, outputs and states stay plain. */
-#include "compile/blocker.h"
+#include "compile/block_conv.h"
 #include "ir/infer.h"
 
 #include <string.h>
 
 /* conv */
 
-typedef struct conv_facts {
-    rlx_value_id x, w, residual, y;
-    int64_t groups, in, out; /* channels, of a group */
-    int64_t taps;
-    bool is_depthwise, is_first, is_quantised;
-} conv_facts;
-
-static bool is_conv(rlx_op op) {
-    return op == RLX_OP_CONV || op == RLX_OP_CONV_QUANTISED;
-}
-
-/* Where a conv has its residual. */
-static uint32_t residual_at(rlx_op op) {
-    return op == RLX_OP_CONV ? 3 : 5;
-}
-
-static rlx_value_id input_of(const rlx_node *node, uint32_t index) {
-    return index < node->input_count ? node->inputs[index] : RLX_NONE;
-}
-
-static bool has_known_conv(const rlx_blocker *self, const rlx_node *node, conv_facts *facts) {
-    const rlx_conv_attrs *attrs = node->attrs;
-    *facts = (conv_facts){.x = node->inputs[0],
-                          .w = node->inputs[1],
-                          .residual = input_of(node, residual_at(node->op)),
-                          .y = node->outputs[0],
-                          .groups = attrs->groups == 0 ? 1 : attrs->groups,
-                          .is_quantised = node->op == RLX_OP_CONV_QUANTISED};
-    const rlx_type *w = rlx_blocker_type(self, facts->w);
-    rlx_value_id bias = input_of(node, 2);
-    if (attrs->channel_block != 0 || !rlx_blocker_is_image(self, facts->x) ||
-        !rlx_blocker_is_image(self, facts->y) || !rlx_blocker_is_exact(w)) {
-        return false;
-    }
-    if (!facts->is_quantised &&
-        (w->dtype != RLX_DTYPE_F32 || rlx_blocker_type(self, facts->x)->dtype != RLX_DTYPE_F32 ||
-         (bias != RLX_NONE && rlx_blocker_type(self, bias)->dtype != RLX_DTYPE_F32))) {
-        return false;
-    }
-    facts->taps = 1;
-    for (uint32_t i = 2; i < w->shape.rank; i++)
-        facts->taps *= w->shape.dims[i];
-    facts->in = w->shape.dims[1];
-    facts->out = w->shape.dims[0] / facts->groups;
-    facts->is_depthwise = facts->groups > 1 && facts->in == 1 && facts->out == 1;
-    facts->is_first = facts->groups == 1 && facts->in < self->block;
-    return true;
-}
-
-static bool is_narrow(const rlx_blocker *self, const conv_facts *facts) {
-    return !facts->is_quantised &&
-           rlx_conv_is_narrow(self->block, facts->in, facts->out, facts->groups);
-}
-
 /* Groups of little depth read each input once, from planes as well as from blocks: an input that is
  * in planes stays there. Those of several blocks that fill no panels would turn it once per block.
  */
-static bool is_of_planes(const rlx_blocker *self, const conv_facts *facts) {
+static bool is_of_planes(const rlx_blocker *self, const rlx_block_conv *facts) {
     enum { LITTLE = 36 }; /* blocks and taps: one part of the depth */
-    bool is_once = !is_narrow(self, facts) || facts->in <= self->block;
+    bool is_once = !rlx_block_conv_is_narrow(self, facts) || facts->in <= self->block;
     return facts->groups > 1 && !facts->is_depthwise && !facts->is_quantised && is_once &&
            facts->in * facts->taps <= LITTLE * self->block &&
            rlx_blocker_twin(self, facts->x) == RLX_NONE;
 }
 
-/* Groups of whole blocks and panels, narrow ones, or of one channel; far fewer outputs than a block
- * has only where the inputs are in blocks already, or are many: on planes each of them is copied
- * once per tap, and few outputs have little use of it. */
-static bool is_conv_for_blocks(const rlx_blocker *self, const conv_facts *facts) {
-    if (facts->is_depthwise) return facts->groups >= self->block;
-    if (is_narrow(self, facts)) return true;
-    if (2 * facts->out < self->block)
-        return facts->groups == 1 && !facts->is_quantised &&
-               (rlx_blocker_twin(self, facts->x) != RLX_NONE ||
-                (facts->in >= self->block && facts->taps > 1));
-    return facts->groups == 1 ||
-           (facts->in % self->block == 0 && facts->out % (2 * self->block) == 0);
-}
-
-/* Nearly as fast on planes, where lanes are pixels: depthwise, of f32, on not too few pixels. */
-enum { LEAST_PIXELS = 32 };
-static bool is_conv_for_planes(const rlx_blocker *self, const conv_facts *facts) {
-    const rlx_shape *y = &rlx_blocker_type(self, facts->y)->shape;
-    int64_t pixels = 1;
-    for (uint32_t i = 2; i < y->rank; i++)
-        pixels *= y->dims[i];
-    return facts->is_depthwise && !facts->is_quantised && pixels >= LEAST_PIXELS;
-}
-
-static double bytes_of(const rlx_blocker *self, rlx_value_id value) {
-    uint64_t bytes = 0;
-    if (value == RLX_NONE || rlx_type_bytes(rlx_blocker_type(self, value), &bytes) != RLX_OK)
-        return 0;
-    return (double)bytes;
-}
-
 /* Plain convolutions run on scalar C, at a tenth of the speed of those in blocks, depthwise ones at
  * a thirtieth of what the target can: the gain is nine or thirty times what the conv takes. A
  * conversion reads and writes; the output's is counted unless a conv takes it. */
-static bool is_worth(const rlx_blocker *self, const conv_facts *facts) {
+static bool is_worth(const rlx_blocker *self, const rlx_block_conv *facts) {
     const rlx_target *target = self->context->target;
-    const rlx_shape *w = &rlx_blocker_type(self, facts->w)->shape;
-    double moved = 0, flops = bytes_of(self, facts->y) / 2, gain = facts->is_depthwise ? 30 : 9;
+    double moved = 0, gain = facts->is_depthwise ? 30 : 9;
     if (facts->is_quantised || rlx_blocker_twin(self, facts->x) != RLX_NONE) return true;
-    if (is_conv_for_planes(self, facts)) {
-        return self->is_wanted[facts->y] && bytes_of(self, facts->x) <= bytes_of(self, facts->y);
-    }
-    for (uint32_t i = 1; i < w->rank; i++)
-        flops *= (double)w->dims[i];
-    if (!self->feeds_conv[facts->y]) moved += bytes_of(self, facts->y);
-    if (!facts->is_first && !is_of_planes(self, facts)) moved += bytes_of(self, facts->x);
+    if (self->is_plain[facts->y]) return false;
+    if (!self->feeds_conv[facts->y]) moved += rlx_block_bytes(self, facts->y);
+    if (!facts->is_first && !is_of_planes(self, facts)) moved += rlx_block_bytes(self, facts->x);
     if (facts->residual != RLX_NONE && rlx_blocker_twin(self, facts->residual) == RLX_NONE) {
-        moved += bytes_of(self, facts->residual);
+        moved += rlx_block_bytes(self, facts->residual);
     }
-    return gain * flops /
-               (double)(target->flops_per_second / (target->workers == 0 ? 1 : target->workers)) >
+    return gain * rlx_block_flops(self, facts) / rlx_block_flops_per_second(self) >
            2 * moved / (double)target->bytes_per_second;
 }
 
@@ -140,15 +49,15 @@ static rlx_status visit_conv(rlx_blocker *self, rlx_node_id id) {
     rlx_conv_quantised_attrs attrs = {0}; /* a conv_attrs first */
     rlx_value_id inputs[6];
     uint32_t count = node->input_count;
-    conv_facts facts;
-    if (!has_known_conv(self, node, &facts) || !is_conv_for_blocks(self, &facts) ||
+    rlx_block_conv facts;
+    if (!rlx_block_conv_of(self, node, &facts) || !rlx_block_conv_fits(self, &facts) ||
         !is_worth(self, &facts)) {
         return RLX_OK;
     }
     memcpy(&attrs, node->attrs, facts.is_quantised ? sizeof attrs : sizeof attrs.conv);
     memcpy(inputs, node->inputs, count * sizeof *inputs);
     attrs.conv.channel_block = self->block;
-    uint32_t residual = residual_at(node->op);
+    uint32_t residual = rlx_block_residual_at(node->op);
     if (!facts.is_first && !is_of_planes(self, &facts))
         RLX_TRY(rlx_blocker_convert(self, facts.x, &inputs[0]));
     if (facts.residual != RLX_NONE)
@@ -222,7 +131,7 @@ static bool has_most_in_blocks(const rlx_blocker *self, const rlx_node *node, bo
         if (input == RLX_NONE) continue;
         if (!is_any_shape && !rlx_shape_equal(&rlx_blocker_type(self, input)->shape, whole))
             continue;
-        *(rlx_blocker_twin(self, input) != RLX_NONE ? &in : &out) += bytes_of(self, input);
+        *(rlx_blocker_twin(self, input) != RLX_NONE ? &in : &out) += rlx_block_bytes(self, input);
     }
     return in > out;
 }
@@ -314,7 +223,7 @@ static rlx_status visit_elementwise(rlx_blocker *self, rlx_node_id id) {
 
 static rlx_status visit(rlx_blocker *self, rlx_node_id id) {
     const rlx_node *node = &self->graph->nodes.items[id];
-    if (is_conv(node->op)) return visit_conv(self, id);
+    if (rlx_block_is_conv(node->op)) return visit_conv(self, id);
     if (node->op == RLX_OP_MAX_POOL || node->op == RLX_OP_AVERAGE_POOL) return visit_pool(self, id);
     if (node->op >= RLX_OP_REDUCE_SUM && node->op <= RLX_OP_REDUCE_SUM_SQUARE) {
         return visit_reduce(self, id);
@@ -340,23 +249,16 @@ static rlx_status visit_body(rlx_blocker *self) {
     return RLX_OK;
 }
 
-/* Whether a node passes on what its users want of its output. */
-static bool is_neutral(const rlx_node *node) {
-    return is_conv(node->op) || node->op == RLX_OP_MAX_POOL || node->op == RLX_OP_AVERAGE_POOL ||
-           node->op == RLX_OP_CONCAT || node->op == RLX_OP_SLICE || node->op == RLX_OP_PAD ||
-           (rlx_op_info_of(node->op)->flags & RLX_OPF_ELEMENTWISE) != 0;
-}
-
 /* From the last node of a body to the first. */
 static void mark_wanted(rlx_blocker *self, rlx_block_id body) {
     const rlx_graph *graph = self->graph;
     for (uint32_t i = graph->blocks.items[body].nodes.count; i-- > 0;) {
         const rlx_node *node = &graph->nodes.items[graph->blocks.items[body].nodes.items[i]];
-        conv_facts facts;
+        rlx_block_conv facts;
         if (node->is_dead || node->output_count == 0 || node->outputs[0] == RLX_NONE) continue;
-        bool needs = is_conv(node->op) && has_known_conv(self, node, &facts) &&
-                     is_conv_for_blocks(self, &facts) && !is_conv_for_planes(self, &facts);
-        if (!needs && !(is_neutral(node) && self->is_wanted[node->outputs[0]])) continue;
+        bool needs = rlx_block_is_conv(node->op) && rlx_block_conv_of(self, node, &facts) &&
+                     rlx_block_conv_fits(self, &facts) && !self->is_plain[facts.y];
+        if (!needs && !(rlx_block_is_neutral(node) && self->is_wanted[node->outputs[0]])) continue;
         for (uint32_t k = 0; k < node->input_count; k++) {
             if (node->inputs[k] != RLX_NONE) self->is_wanted[node->inputs[k]] = 1;
         }
@@ -377,11 +279,13 @@ rlx_status rlx_pass_block_channels(rlx_pass_context *context) {
         self.blocked[v] = RLX_NONE;
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
         const rlx_node *node = &graph->nodes.items[n];
-        if (node->is_dead || !is_conv(node->op)) continue;
-        rlx_value_id residual = input_of(node, residual_at(node->op));
+        if (node->is_dead || !rlx_block_is_conv(node->op)) continue;
+        rlx_value_id residual = rlx_block_input(node, rlx_block_residual_at(node->op));
         self.feeds_conv[node->inputs[0]] = 1;
         if (residual != RLX_NONE) self.feeds_conv[residual] = 1;
     }
+    RLX_TRY(rlx_scratch_array(context->scratch, self.count + 1u, 1, (void **)&self.is_plain));
+    RLX_TRY(rlx_block_find_plain(&self));
     for (rlx_block_id body = 0; body < graph->blocks.count; body++)
         mark_wanted(&self, body);
     for (; self.body < graph->blocks.count; self.body++)

@@ -15,6 +15,7 @@ typedef struct rlx_blocker {
     uint32_t count;        /* values there were at the start */
     rlx_value_id *blocked; /* per value: the same in blocks; RLX_NONE: there is none */
     uint8_t *feeds_conv;   /* per value: a conv takes it as x or residual */
+    uint8_t *is_plain;     /* per value: of a chain that is faster on planes */
     uint8_t *is_wanted;    /* per value: a conv that needs blocks takes it, or what comes of it */
 } rlx_blocker;
 

@@ -3,7 +3,8 @@
  * a `pack` behind each weight (whatever is known once the weights are) whose consumers all want the
  * same one. Lowering makes it a prepare step and drops the unpacked copy. A weight that anybody
  * wants in rows stays as it is, so that no weight is held twice. The kernels of a convolution that
- * are not known ahead are packed in every run: small beside the work on them. */
+ * are not known ahead are packed in every run, for the convolution alone: small beside the work on
+ * them. */
 #include "compile/lower.h"
 #include "compile/rewrite.h"
 
@@ -16,7 +17,7 @@ typedef struct packer {
     rlx_graph *graph;
     uint8_t *is_prepared;
     rlx_layout *wanted;  /* per value: what all who were asked want, UNASKED: nobody was */
-    uint8_t *is_kernel;  /* per value: of convolutions alone, whether known ahead or not */
+    rlx_layout *kernel;  /* the same of those that have it as kernels of a convolution */
     rlx_tensor *tensors; /* room for the operands of one node */
 } packer;
 
@@ -39,10 +40,13 @@ static bool can_turn(const rlx_value *value) {
     return value->kind == RLX_VALUE_INPUT || value->kind == RLX_VALUE_TEMPORARY;
 }
 
-static void want(packer *self, rlx_value_id value, rlx_layout layout) {
-    rlx_layout *wanted = &self->wanted[value];
+static void want(rlx_layout *wanted, rlx_layout layout) {
     if (*wanted == (rlx_layout)UNASKED) *wanted = layout;
     if (*wanted != layout) *wanted = RLX_LAYOUT_PLAIN;
+}
+
+static bool is_kernel(const rlx_node *node, uint32_t input) {
+    return node->op == RLX_OP_CONV && input == 1;
 }
 
 /* Nodes that are prepare steps themselves have no say: what they alone read does not stay. */
@@ -65,33 +69,40 @@ static void ask_node(packer *self, rlx_node_id id) {
     }
     for (uint32_t i = 0; i < node->input_count; i++) {
         if (node->inputs[i] == RLX_NONE) continue;
-        want(self, node->inputs[i],
-             i < RLX_TARGET_LAYOUTS ? choice.in_layouts[i] : RLX_LAYOUT_PLAIN);
-        if (node->op != RLX_OP_CONV || i != 1) self->is_kernel[node->inputs[i]] = 0;
+        rlx_layout layout = i < RLX_TARGET_LAYOUTS ? choice.in_layouts[i] : RLX_LAYOUT_PLAIN;
+        want(&self->wanted[node->inputs[i]], layout);
+        if (is_kernel(node, i)) want(&self->kernel[node->inputs[i]], layout);
     }
 }
 
 static void ask_all(packer *self) {
     const rlx_graph *graph = self->graph;
     for (uint32_t v = 0; v < graph->values.count; v++) {
-        self->wanted[v] = (rlx_layout)UNASKED;
-        self->is_kernel[v] = can_turn(&graph->values.items[v]);
+        self->wanted[v] = self->kernel[v] = (rlx_layout)UNASKED;
     }
     for (uint32_t n = 0; n < graph->nodes.count; n++)
         ask_node(self, n);
     for (uint32_t b = 0; b < graph->blocks.count; b++) {
         for (uint32_t i = 0; i < graph->blocks.items[b].yield_count; i++)
-            want(self, graph->blocks.items[b].yields[i], RLX_LAYOUT_PLAIN);
+            want(&self->wanted[graph->blocks.items[b].yields[i]], RLX_LAYOUT_PLAIN);
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++)
-        want(self, graph->outputs.items[i].value, RLX_LAYOUT_PLAIN);
+        want(&self->wanted[graph->outputs.items[i].value], RLX_LAYOUT_PLAIN);
 }
 
-static bool is_packable(const packer *self, rlx_value_id value) {
-    rlx_layout wanted = self->wanted[value];
-    return (self->is_prepared[value] || self->is_kernel[value]) && wanted != (rlx_layout)UNASKED &&
-           wanted != RLX_LAYOUT_PLAIN &&
-           self->graph->values.items[value].type.layout == RLX_LAYOUT_PLAIN;
+/* The layout that a value is packed in, PLAIN: in none. What others want of kernels of a run has no
+ * say: those that are computed anyway may be there twice. */
+static rlx_layout layout_of(const packer *self, rlx_value_id value) {
+    const rlx_value *whole = &self->graph->values.items[value];
+    rlx_layout layout = RLX_LAYOUT_PLAIN;
+    if (self->is_prepared[value]) {
+        layout = self->wanted[value];
+    } else if (can_turn(whole)) {
+        layout = self->kernel[value];
+    }
+    if (layout == (rlx_layout)UNASKED || whole->type.layout != RLX_LAYOUT_PLAIN)
+        return RLX_LAYOUT_PLAIN;
+    return layout;
 }
 
 /* Right behind what computes the value; before all else for a parameter or an input. */
@@ -107,8 +118,8 @@ static uint32_t position_of(const rlx_graph *graph, rlx_value_id value) {
 static rlx_status insert_packs(packer *self, rlx_value_id *packed, uint32_t count) {
     for (uint32_t v = 0; v < count; v++) {
         packed[v] = RLX_NONE;
-        if (!is_packable(self, v)) continue;
-        rlx_pack_attrs attrs = {.layout = self->wanted[v]};
+        rlx_pack_attrs attrs = {.layout = layout_of(self, v)};
+        if (attrs.layout == RLX_LAYOUT_PLAIN) continue;
         rlx_node_id node;
         RLX_TRY(rlx_graph_new_value(self->graph, NULL, RLX_VALUE_TEMPORARY, &packed[v]));
         RLX_TRY(rlx_graph_insert_node(self->graph, self->graph->values.items[v].block,
@@ -131,7 +142,7 @@ rlx_status rlx_pass_pack_weights(rlx_pass_context *context) {
     }
     RLX_TRY(rlx_scratch_array(scratch, values + 1u, 1, (void **)&self.is_prepared));
     RLX_TRY(rlx_scratch_array(scratch, values + 1u, sizeof *self.wanted, (void **)&self.wanted));
-    RLX_TRY(rlx_scratch_array(scratch, values + 1u, 1, (void **)&self.is_kernel));
+    RLX_TRY(rlx_scratch_array(scratch, values + 1u, sizeof *self.kernel, (void **)&self.kernel));
     RLX_TRY(rlx_scratch_array(scratch, values + 1u, sizeof *packed, (void **)&packed));
     RLX_TRY(rlx_scratch_array(scratch, most, sizeof *self.tensors, (void **)&self.tensors));
     rlx_mark_prepared(graph, graph->blocks.items[0].nodes.items, graph->blocks.items[0].nodes.count,
@@ -143,7 +154,8 @@ rlx_status rlx_pass_pack_weights(rlx_pass_context *context) {
         if (node->is_dead || rlx_is_prepare_node(graph, n, self.is_prepared)) continue;
         for (uint32_t i = 0; i < node->input_count; i++) {
             rlx_value_id input = node->inputs[i];
-            if (input != RLX_NONE && packed[input] != RLX_NONE) node->inputs[i] = packed[input];
+            if (input == RLX_NONE || packed[input] == RLX_NONE) continue;
+            if (self.is_prepared[input] || is_kernel(node, i)) node->inputs[i] = packed[input];
         }
     }
     return RLX_OK;

@@ -2,11 +2,10 @@
 /* Split groups: a conv of one tap with several groups and a batch of 1 is a product per group,
  * [M / g][C / g] times [C / g][pixels]. Groups that fill blocks of channels stay a conv, whose
  * kernels have them in blocks; so do depthwise convs, and those of f32 where the target has kernels
- * for planes, and groups that kernels take as they are (rlx_conv_is_narrow). Other narrow groups
- * are merged until they fill blocks: each output multiplies the inputs of its neighbours' groups
- * with zeros, and that is still far less work than a conv without blocks. How many were merged is
- * written down: zero times infinity is none, so kernels see to it that no group sees another. Bias,
- * residual and activation go along. */
+ * for planes, and groups that kernels take as they are (rlx_conv_is_narrow, conv_planes_groups.c).
+ * Two groups may be merged where that leaves less to multiply: each output then multiplies the
+ * inputs of its neighbour with zeros. How many were merged is written down: zero times infinity is
+ * none, so kernels see to it that no group sees another. Bias, residual and activation go along. */
 #include "compile/rewrite.h"
 #include "ir/infer.h"
 
@@ -82,29 +81,26 @@ static rlx_status split(rlx_rewrite *rewrite, rlx_node_id root) {
     return rlx_rewrite_node(rewrite, root, RLX_OP_RESHAPE, &back, operands, 1, NULL);
 }
 
-/* How many groups together fill blocks of the target, or are all there are; 1: nothing to merge. */
-enum { MOST_MERGED = 8 };
-static int64_t groups_to_merge(const rlx_rewrite *rewrite, rlx_node_id root) {
+/* Two groups whose conv Winograd's filtering then takes (winograd.c): it leaves a third of the
+ * products, and the zeros double them; others do better on planes. */
+static bool is_for_merging(const rlx_rewrite *rewrite, rlx_node_id root) {
+    enum { GROUPS = 2, LEAST_INPUTS = 16, SIDE = 3 };
     const rlx_conv_attrs *attrs = rlx_rewrite_attrs(rewrite, root);
     const rlx_target *target = rewrite->context->target;
     rlx_value_id w = rlx_rewrite_input(rewrite, root, 1);
     const rlx_type *x = rlx_rewrite_type(rewrite, rlx_rewrite_input(rewrite, root, 0));
     const rlx_shape *shape = &rlx_rewrite_type(rewrite, w)->shape;
-    if (attrs->groups < 2 || target == NULL || target->channel_block == 0 ||
-        x->dtype != RLX_DTYPE_F32 || x->shape.rank > 4 ||
+    if (attrs->groups != GROUPS || target == NULL || target->channel_block == 0 ||
+        x->dtype != RLX_DTYPE_F32 || shape->rank != 4 ||
         rlx_rewrite_has_extent(rlx_rewrite_type(rewrite, w))) {
-        return 1;
+        return false;
     }
-    int64_t in = shape->dims[1], out = shape->dims[0] / attrs->groups;
+    int64_t in = shape->dims[1], out = shape->dims[0] / GROUPS;
     int64_t block = (int64_t)target->channel_block;
-    if ((in == 1 && out == 1) || in == 0 || out == 0) return 1;
-    if (rlx_conv_is_narrow(block, in, out, attrs->groups)) return 1;
-    if (2 * attrs->groups * out < block) return 1; /* so few are for planes */
-    for (int64_t n = 1; n <= MOST_MERGED && n <= attrs->groups; n++) {
-        bool is_whole = in * n % block == 0 && out * n % (2 * block) == 0;
-        if (attrs->groups % n == 0 && (is_whole || n == attrs->groups)) return n;
-    }
-    return 1;
+    if (in < LEAST_INPUTS || shape->dims[2] != SIDE || shape->dims[3] != SIDE) return false;
+    if (!all_are(&attrs->strides, 1) || 2 * GROUPS * out < block) return false;
+    bool is_whole = in % block == 0 && out % (2 * block) == 0;
+    return !is_whole && !rlx_conv_is_narrow(block, in, out, GROUPS);
 }
 
 static rlx_status put(rlx_rewrite *rewrite, rlx_node_id root, rlx_op op, const void *attrs,
@@ -141,8 +137,9 @@ static rlx_status widen_rows(rlx_rewrite *rewrite, rlx_node_id root, int64_t n, 
     return rlx_rewrite_reshaped(rewrite, root, *w, back, shape.rank, w);
 }
 
-static rlx_status merge(rlx_rewrite *rewrite, rlx_node_id root, int64_t n) {
+static rlx_status merge(rlx_rewrite *rewrite, rlx_node_id root) {
     rlx_conv_attrs attrs = *(const rlx_conv_attrs *)rlx_rewrite_attrs(rewrite, root);
+    const int64_t n = attrs.groups;
     uint32_t input_count = rewrite->graph->nodes.items[root].input_count;
     rlx_value_id inputs[4];
     for (uint32_t i = 0; i < input_count; i++)
@@ -160,8 +157,7 @@ static rlx_status visit(rlx_rewrite *rewrite, rlx_node_id root, void *user) {
     if (is_product(rewrite, root)) {
         return is_for_planes(rewrite, root) ? RLX_OK : split(rewrite, root);
     }
-    int64_t n = groups_to_merge(rewrite, root);
-    return n == 1 ? RLX_OK : merge(rewrite, root, n);
+    return is_for_merging(rewrite, root) ? merge(rewrite, root) : RLX_OK;
 }
 
 rlx_status rlx_pass_split_groups(rlx_pass_context *context) {

@@ -283,7 +283,7 @@ static void write_planes(uint32_t index, char *text, uint32_t bytes) {
     conv_case c = index % 3 == 2 ? pick_depthwise(index) : pick_case(index);
     char attrs[256];
     int64_t per_input = 1;
-    bool is_turned = index % 12 == 8;
+    bool is_turned = index % 12 == 8 || index % 12 == 7;
     if (index % 3 == 2) {
         per_input = kernel_pick(index, 20, 1, 2);
         c.width += index % 5 == 0 ? 90 : 0;
@@ -301,6 +301,7 @@ static void write_planes(uint32_t index, char *text, uint32_t bytes) {
         c.kh = c.kw = c.sh = c.sw = 1;
         c.pads[0] = c.pads[1] = c.pads[2] = c.pads[3] = 0;
     }
+    if (index % 16 == 4) c.height = 32, c.width = 16 * kernel_pick(index, 23, 1, 3); /* far apart */
     (void)write_attrs(&c, index, attrs, sizeof attrs);
     int oh = (int)window(c.height, c.kh, c.sh, c.dh, c.pads[0] + c.pads[2]);
     int ow = (int)window(c.width, c.kw, c.sw, c.dw, c.pads[1] + c.pads[3]);

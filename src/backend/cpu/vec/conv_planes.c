@@ -19,6 +19,10 @@ enum {
     PART = 288,           /* of the depth at most */
     FEW = 4,              /* so many positions at the end of a plane are done one by one */
     DOTS = 8,
+    STRIP = 8,        /* panels that are done together, */
+    STRIP_COPIED = 4, /* and where their inputs are copied first */
+    FAR_BYTES = 2048, /* planes that lie a multiple of it apart share few places in a cache */
+    MANY_TILES = 3,
     WANTED_ITEMS = 16
 };
 
@@ -32,7 +36,8 @@ typedef struct planes {
     rlx_window axes[RLX_MAX_SPATIAL];
     int64_t batch, groups, in, out; /* channels of a group */
     int64_t taps, depth, positions;
-    bool is_staged;
+    bool is_staged,
+        is_copied; /* with all taps; as they are, since planes are in each other's way */
     const rlx_activation *activation;
     /* How outputs are cut. */
     int64_t panels, tiles, column_items, row_items, parts;
@@ -111,6 +116,8 @@ static planes planes_of(const rlx_kernel_args *args) {
         self.residual_channel = args->in[3].strides[1];
     }
     set_cut(&self);
+    self.is_copied = !self.is_staged && self.tiles >= MANY_TILES &&
+                     self.x_channel % (FAR_BYTES / (int64_t)sizeof(float)) == 0;
     return self;
 }
 
@@ -279,7 +286,7 @@ static void run_few(const planes_tile *tile, const float *columns, int64_t rows,
 /* A panel of positions, a part of the depth. */
 typedef struct place {
     int64_t n, group;
-    int64_t position, count; /* of the panel */
+    int64_t position, count; /* of the panel, or of several whole ones that lie side by side */
     int64_t first, depth;    /* of the part */
     int64_t tile, tile_end;  /* channels, in tiles */
     const float *x;          /* of the part's first input, at the panel's first position */
@@ -316,7 +323,18 @@ static int64_t aim_tile(const planes *self, const place *at, int64_t t, planes_t
     return rows;
 }
 
-/* All channels of the item for one panel and one part of the depth. */
+/* One tile of channels for panels that lie side by side. */
+static void run_panels(planes_tile *tile, int64_t rows, int64_t count) {
+    tiles[rows](tile);
+    for (int64_t p = WIDTH; p < count; p += WIDTH) {
+        tile->x += WIDTH, tile->y += WIDTH;
+        if (tile->start != NULL) tile->start += WIDTH;
+        tiles[rows](tile);
+    }
+    tile->y -= count - WIDTH;
+}
+
+/* All channels of the item for one part of the depth. */
 static void run_tiles(const planes *self, const place *at) {
     const rlx_op act = self->activation->op;
     bool is_last = at->first + at->depth == self->depth;
@@ -333,12 +351,13 @@ static void run_tiles(const planes *self, const place *at) {
     if (at->count <= FEW) turn(&tile, at->count, columns);
     for (int64_t t = at->tile; t < at->tile_end; t++) {
         int64_t rows = aim_tile(self, at, t, &tile);
+        tile.x = at->x;
         if (at->count <= FEW) {
             run_few(&tile, columns, rows, at->count);
         } else if (at->count < WIDTH) {
             run_narrow(&tile, rows, at->count);
         } else {
-            tiles[rows](&tile);
+            run_panels(&tile, rows, at->count);
         }
         if (is_activated) activate(self, &tile, rows, at->count);
     }
@@ -422,15 +441,16 @@ static void stage(const planes *self, place *at, float *to) {
     }
 }
 
-/* Inputs of a narrow panel that could stay where they are, but would be read past their end. */
+/* Inputs that could stay where they are; of a narrow panel they would be read past their end. */
 static void aim(const planes *self, place *at, float *to) {
     const float *x = self->x + at->n * self->x_n +
                      (at->group * self->in + at->first) * self->x_channel + at->position;
     at->x = x, at->x_step = self->x_channel;
-    if (at->count == WIDTH || at->count <= FEW) return;
-    at->x = to, at->x_step = WIDTH;
-    for (int64_t d = 0; d < at->depth; d++, x += self->x_channel, to += WIDTH) {
-        for (int64_t i = 0; i < WIDTH; i += VF) {
+    if ((at->count >= WIDTH && !self->is_copied) || at->count <= FEW) return;
+    const int64_t width = divide_up(at->count, WIDTH) * WIDTH;
+    at->x = to, at->x_step = width;
+    for (int64_t d = 0; d < at->depth; d++, x += self->x_channel, to += width) {
+        for (int64_t i = 0; i < width; i += VF) {
             int64_t left = at->count - i;
             vf_store(to + i, left >= VF ? vf_load(x + i) : vf_load_n(x + i, left > 0 ? left : 0));
         }
@@ -450,6 +470,15 @@ static void run_panel(const planes *self, place *at, float *workspace) {
     }
 }
 
+/* Positions that are done together: a panel, or some whole ones whose inputs stay where they are,
+ * so that a tile is aimed at, and its weights fetched, once for all of them. */
+static int64_t positions_at(const planes *self, int64_t panel, int64_t last) {
+    const int64_t left = self->positions - panel * WIDTH;
+    if (self->is_staged || left < WIDTH) return rlx_ref_least(WIDTH, left);
+    const int64_t most = self->is_copied ? STRIP_COPIED : STRIP;
+    return rlx_ref_least(rlx_ref_least(left / WIDTH, last - panel), most) * WIDTH;
+}
+
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     planes self = planes_of(args);
     for (int64_t item = begin; item < end; item++) {
@@ -461,10 +490,11 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
                     .tile = part_of(self.tiles, self.row_items, row),
                     .tile_end = part_of(self.tiles, self.row_items, row + 1)};
         int64_t last = part_of(self.panels, self.column_items, column + 1);
-        for (int64_t p = part_of(self.panels, self.column_items, column); p < last; p++) {
+        for (int64_t p = part_of(self.panels, self.column_items, column); p < last;) {
             at.position = p * WIDTH;
-            at.count = rlx_ref_least(WIDTH, self.positions - at.position);
+            at.count = positions_at(&self, p, last);
             run_panel(&self, &at, args->workspace);
+            p += divide_up(at.count, WIDTH);
         }
     }
 }
@@ -487,7 +517,7 @@ static int64_t item_cost(const rlx_kernel_args *args) {
 static uint64_t workspace(const rlx_kernel_args *args) {
     planes self = planes_of(args);
     int64_t depth = divide_up(self.depth, self.parts);
-    return (uint64_t)(depth * WIDTH + VF) * sizeof(float);
+    return (uint64_t)(depth * WIDTH * (self.is_copied ? STRIP_COPIED : 1) + VF) * sizeof(float);
 }
 
 static bool takes(const rlx_target_query *query) {
