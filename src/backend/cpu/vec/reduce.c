@@ -470,23 +470,56 @@ static void unfold(const reduction *red, int64_t base, const vd_half *sums, doub
         values[i] = finish(red, values[i]);
 }
 
-VEC_INLINE void do_strip(rlx_op op, const reduction *red, int64_t base, int64_t width,
-                         double *values) {
+/* Vector k of a strip's results, all of them f32. */
+static void store_part(const reduction *red, int64_t out, int64_t k, int64_t width, vf x) {
+    float *to = (float *)red->y->data + out + k * VF;
+    vf_store_n(to, x, rlx_ref_least(VF, width - k * VF));
+}
+
+static void store_extremes(const reduction *red, int64_t out, int64_t width, const vf *best) {
+    double values[STRIP];
+    bool is_f32 = red->y->dtype == RLX_DTYPE_F32;
+    for (int64_t k = 0; is_f32 && k * VF < width; k++)
+        store_part(red, out, k, width, best[k]);
+    if (is_f32) return;
+    for (int64_t i = 0; i < width; i++)
+        values[i] = best[i / VF][i % VF];
+    rlx_ref_write_f64(red->y, out, 1, width, values);
+}
+
+static void store_sums(const reduction *red, int64_t base, int64_t out, int64_t width,
+                       const vd_half *sums) {
+    double values[STRIP];
+    bool is_mean = red->op == RLX_OP_REDUCE_MEAN,
+         needs_one_by_one = red->op == RLX_OP_REDUCE_L2 || red->op == RLX_OP_REDUCE_LOG_SUM;
+    if (red->fold > 1) {
+        unfold(red, base, sums, values);
+    } else if (red->y->dtype == RLX_DTYPE_F32 && !needs_one_by_one) {
+        vd_half terms = vd_set((double)red->terms);
+        for (int64_t k = 0; k * VF < width; k++) {
+            vd x = {sums[2 * k], sums[2 * k + 1]};
+            if (is_mean) x = (vd){x.low / terms, x.high / terms};
+            store_part(red, out, k, width, vf_of_vd(x));
+        }
+        return;
+    } else {
+        for (int64_t i = 0; i < width; i++)
+            values[i] = finish(red, sums[i / VD][i % VD]);
+    }
+    rlx_ref_write_f64(red->y, out, 1, width / red->fold, values);
+}
+
+VEC_INLINE void do_strip(rlx_op op, const reduction *red, int64_t base, int64_t out,
+                         int64_t width) {
     if (is_extreme(op)) {
         vf best[STRIP / VF];
         strip_extremes(op, red, base, width, best);
-        for (int64_t i = 0; i < width; i++)
-            values[i] = best[i / VF][i % VF];
+        store_extremes(red, out, width, best);
         return;
     }
     vd_half sums[2 * STRIP / VF];
     strip_sums(op, red, base, width, sums);
-    if (red->fold > 1) {
-        unfold(red, base, sums, values);
-        return;
-    }
-    for (int64_t i = 0; i < width; i++)
-        values[i] = finish(red, sums[i / VD][i % VD]);
+    store_sums(red, base, out, width, sums);
 }
 
 VEC_INLINE void run_strips(rlx_op op, const reduction *red, int64_t begin, int64_t end) {
@@ -496,9 +529,7 @@ VEC_INLINE void run_strips(rlx_op op, const reduction *red, int64_t begin, int64
         int64_t base = vec_index_at(&red->kept, outer) + first;
         int64_t out = vec_index_at(&red->results, outer) + first;
         int64_t width = rlx_ref_least(red->strip, red->inner - first);
-        double values[STRIP];
-        do_strip(op, red, base, width, values);
-        rlx_ref_write_f64(red->y, out, 1, width / red->fold, values);
+        do_strip(op, red, base, out, width);
     }
 }
 
