@@ -39,6 +39,12 @@ VEC_INLINE void add_rows(const int rows, bool asks, float *sums, const float *a,
     vf_store(sums + n, sum);
 }
 
+/* Bias, residual and activation once for all who store. */
+static __attribute__((noinline)) void store(const matmul *mm, const matmul_batch *at, int64_t m,
+                                            int64_t n, vf x, vf y, int64_t count) {
+    matmul_store(mm, at, m, n, x, y, count);
+}
+
 /* Rows [first, first + rows) of a times columns [n, n + count) of b. */
 static void run_strip(const matmul *mm, const matmul_batch *at, int64_t first, int64_t rows,
                       int64_t n, int64_t count) {
@@ -59,8 +65,8 @@ static void run_strip(const matmul *mm, const matmul_batch *at, int64_t first, i
     }
     for (int64_t m = 0; m < rows; m++) {
         for (int64_t i = 0; i < count; i += MATMUL_COLUMNS)
-            matmul_store(mm, at, first + m, n + i, vf_load(sums[m] + i), vf_load(sums[m] + i + VF),
-                         count - i);
+            store(mm, at, first + m, n + i, vf_load(sums[m] + i), vf_load(sums[m] + i + VF),
+                  count - i);
     }
 }
 
@@ -84,8 +90,15 @@ VEC_INLINE void run_tile(const matmul *mm, const matmul_batch *at, const int row
             vf_add_product(&sums[i][1], factor, high);
         }
     }
-    VEC_UNROLLED for (int i = 0; i < rows; i++)
-        matmul_store(mm, at, first + i, n, sums[i][0], sums[i][1], count);
+    float *to = (float *)mm->out->data + at->out + first * mm->out_m + n;
+    VEC_UNROLLED for (int i = 0; i < rows; i++, to += mm->out_m) {
+        if (mm->is_bare && count >= 2 * VF) {
+            vf_store(to, sums[i][0]);
+            vf_store(to + VF, sums[i][1]);
+        } else {
+            store(mm, at, first + i, n, sums[i][0], sums[i][1], count);
+        }
+    }
 }
 
 /* All rows times columns [n, n + count) of a small b. */
