@@ -268,10 +268,11 @@ static bool can_leave(const lines *all, int64_t longest) {
            strides % RLX_VEC_BYTES == 0 && rlx_tensor_elements(all->y) >= VEC_STREAM_BYTES / 4;
 }
 
-/* Short rows of f32, all as far apart. What is turned does not leave past the caches. */
+/* Short rows of f32, all as far apart, of which there are enough to fill lanes. What is turned does
+ * not leave past the caches. */
 static bool can_turn(const lines *all, const vec_index *from, const vec_index *to, bool leaves) {
     return all->length > 0 && all->length <= (leaves ? 2 * TURN : LONGEST_TURNED) &&
-           from->rank <= 1 && to->rank <= 1;
+           from->rank <= 1 && to->rank <= 1 && rlx_tensor_elements(all->y) > TURN / 2 * all->length;
 }
 OUTLINE void run_turned(const lines *all, const vec_index *from, const vec_index *to, bool is_log,
                         int64_t begin, int64_t end) {
