@@ -97,7 +97,7 @@ OUTLINE void put_turned(const turned_rows *self, const float *room, int64_t widt
 OUTLINE void do_turned(const turned_rows *self, bool is_log) {
     float room[STRIP * LONGEST_TURNED], exps[STRIP * LONGEST_TURNED];
     vf most[STRIP / VF] = {{0}}, sum[STRIP / VF] = {{0}};
-    const int64_t whole = VF > TURN ? VF : TURN; /* vectors, and blocks that are turned */
+    const int64_t lanes = VF, whole = lanes > TURN ? lanes : TURN; /* vectors and turned blocks */
     const int64_t n = self->n, width = (self->count + whole - 1) / whole * whole;
     const strip s = {.dtype = RLX_DTYPE_F32,
                      .x = (const char *)(self->x + (n - 1) * width),
