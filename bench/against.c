@@ -67,15 +67,20 @@ bool against_measure(against *self, const subject *what, ready *model) {
     rlx_bench_figures one;
     uint32_t repeats = against_repeats(what->amount);
     char name[120];
+    rlx_bench_pin pin = rlx_bench_pin_begin();
+    bool is_done = true;
     rlx_bench_pairs_begin(&pairs);
-    for (uint32_t trial = 0; trial <= rlx_bench_trials(what->bar); trial++) {
+    for (uint32_t trial = 0; is_done && trial <= rlx_bench_trials(what->bar); trial++) {
         rlx_bench_settle(&self->report, what->threads);
-        if (!rlx_bench_rates(what->limit, self, what->threads, 1, &one)) return false;
-        double ns = against_best_run(model, repeats);
-        if (ns < 0) return false;
-        if (trial > 0) /* the first one warms up */
+        if (what->threads == 1) rlx_bench_pin_to(&pin, trial, 0);
+        is_done = rlx_bench_rates(what->limit, self, what->threads, 1, &one);
+        double ns = is_done ? against_best_run(model, repeats) : -1;
+        is_done = ns >= 0;
+        if (is_done && trial > 0) /* the first one warms up */
             rlx_bench_pair(&pairs, what->amount * 1e9 / one.items[0], ns);
     }
+    rlx_bench_pin_end(&pin, 0);
+    if (!is_done) return false;
     snprintf(name, sizeof name, "%s, %u thread%s", what->name, what->threads,
              what->threads == 1 ? "" : "s");
     rlx_bench_report_pairs(&self->report, name, &pairs, what->amount, what->unit, what->bar);

@@ -6,9 +6,11 @@
 
 #include <rlx/rlx.h>
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* What this machine can do: arithmetic, reading and copying, with one thread and with all. */
 int rlx_bench_limits(FILE *out, bool json);
@@ -132,6 +134,16 @@ void rlx_bench_report_most(rlx_bench_report *self, const char *name, const char 
 /* Before a trial on several threads: waits until they have a core each. When a topic has waited for
  * seconds it goes on all the same, and its rows are not judged from then on. */
 void rlx_bench_settle(rlx_bench_report *self, uint32_t threads);
+
+/* The processors that this process had; `pin_to` leaves it, or another one (0: the calling thread),
+ * the index-th of them, counted round, and `pin_end` gives them back. Where the system does not
+ * allow it nothing happens. */
+typedef struct rlx_bench_pin {
+    cpu_set_t all;
+} rlx_bench_pin;
+rlx_bench_pin rlx_bench_pin_begin(void);
+void rlx_bench_pin_to(const rlx_bench_pin *self, uint32_t index, pid_t process);
+void rlx_bench_pin_end(const rlx_bench_pin *self, pid_t process);
 
 /* Times of a limit and of ours, measured in turns; the ratio is limit / ours: 1 is at the limit. */
 typedef struct rlx_bench_pairs {

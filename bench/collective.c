@@ -364,17 +364,6 @@ static void measure_idle(bench *self) {
 /* processes -------------------------------------------------------------------------------------
  */
 
-/* The index-th processor that this process may use. */
-static void pin(uint32_t index) {
-    cpu_set_t all, one;
-    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
-    CPU_ZERO(&one);
-    for (uint32_t cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
-        if (CPU_ISSET(cpu, &all) && seen++ == index) CPU_SET(cpu, &one);
-    }
-    if (CPU_COUNT(&one) == 1) sched_setaffinity(0, sizeof one, &one);
-}
-
 static bool prepare_pair(pair *self, const rlx_rank *who) {
     self->rank = who->rank;
     self->dtype = RLX_DTYPE_F32;
@@ -489,9 +478,8 @@ static bool run_pair(bench *self) {
     uint32_t rank = child == 0 ? 1 : 0;
     if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
     rlx_ranks_keep(ranks, 2, rank);
-    cpu_set_t before;
-    sched_getaffinity(0, sizeof before, &before);
-    pin(rank);
+    rlx_bench_pin before = rlx_bench_pin_begin();
+    rlx_bench_pin_to(&before, rank, 0);
     bool is_ready = prepare_pair(&self->pair, &ranks[rank]);
     if (is_ready) measure_pair(self);
     rlx_transport_destroy(self->pair.transport);
@@ -499,7 +487,7 @@ static bool run_pair(bench *self) {
     free(self->pair.private_in);
     free(self->pair.private_out);
     close(ranks[0].socket);
-    sched_setaffinity(0, sizeof before, &before);
+    rlx_bench_pin_end(&before, 0);
     waitpid(child, &status, 0);
     return is_ready && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of the time of the faster peer, each product at most. */
+#define PEER_BAR 1.03
+
 typedef struct bench {
     against base;
     peer peers[PEER_COUNT];
@@ -31,38 +34,69 @@ static double bar_of(const int *shape, uint32_t threads) {
     return !is_judged ? 0 : threads == 1 ? 0.85 : 0.80;
 }
 
+/* Times of the peers and what ours are of them. */
+typedef struct contest {
+    rlx_bench_figures theirs[PEER_COUNT], pairs[PEER_COUNT];
+} contest;
+
+/* Each peer and ours after it. One thread has the same processor on both sides, trial by trial
+ * another one. */
+static bool run_trial(bench *self, const subject *what, ready *model, const rlx_bench_pin *pin,
+                      uint32_t trial, contest *to) {
+    uint32_t repeats = against_repeats(what->amount);
+    rlx_bench_settle(&self->base.report, what->threads);
+    if (what->threads == 1) rlx_bench_pin_to(pin, trial, 0);
+    for (uint32_t p = 0; p < PEER_COUNT; p++) {
+        peer *other = &self->peers[p];
+        if (other->process <= 0) continue;
+        if (what->threads == 1) rlx_bench_pin_to(pin, trial, other->process);
+        double ns = peer_run(other, repeats);
+        double own = ns > 0 ? against_best_run(model, repeats) : 0;
+        if (own < 0) return false;
+        if (ns <= 0 || trial == 0) continue; /* the first one warms up */
+        to->theirs[p].items[to->theirs[p].count++] = ns;
+        to->pairs[p].items[to->pairs[p].count++] = own / ns;
+    }
+    return true;
+}
+
+static bool run_trials(bench *self, const int *shape, const subject *what, ready *model,
+                       contest *to) {
+    rlx_bench_pin pin = rlx_bench_pin_begin();
+    bool is_done = true;
+    for (uint32_t p = 0; p < PEER_COUNT; p++) {
+        peer *other = &self->peers[p];
+        if (other->process > 0 && !peer_set(other, shape[0], shape[1], shape[2], what->threads))
+            peer_end(other);
+        to->theirs[p].count = to->pairs[p].count = 0;
+    }
+    for (uint32_t trial = 0; is_done && trial <= rlx_bench_trials(PEER_BAR); trial++)
+        is_done = run_trial(self, what, model, &pin, trial, to);
+    rlx_bench_pin_end(&pin, 0);
+    for (uint32_t p = 0; p < PEER_COUNT; p++) {
+        if (self->peers[p].process > 0) rlx_bench_pin_end(&pin, self->peers[p].process);
+    }
+    return is_done;
+}
+
 /* Ours against each peer, in turns. The row is of the one that is faster in the median. */
 static bool compare(bench *self, const int *shape, const subject *what, ready *model) {
-    rlx_bench_figures theirs[PEER_COUNT] = {{.count = 0}}, pairs[PEER_COUNT] = {{.count = 0}};
-    uint32_t repeats = against_repeats(what->amount), best = PEER_COUNT;
+    static contest now;
+    uint32_t best = PEER_COUNT;
     char name[120];
+    if (!run_trials(self, shape, what, model, &now)) return false;
     for (uint32_t p = 0; p < PEER_COUNT; p++) {
-        if (self->peers[p].process > 0 &&
-            !peer_set(&self->peers[p], shape[0], shape[1], shape[2], what->threads))
-            peer_end(&self->peers[p]);
-    }
-    for (uint32_t trial = 0; trial <= RLX_BENCH_TRIALS; trial++) {
-        rlx_bench_settle(&self->base.report, what->threads);
-        for (uint32_t p = 0; p < PEER_COUNT; p++) {
-            double ns = self->peers[p].process > 0 ? peer_run(&self->peers[p], repeats) : -1;
-            double own = ns > 0 ? against_best_run(model, repeats) : 0;
-            if (own < 0) return false;
-            if (ns <= 0 || trial == 0) continue;
-            theirs[p].items[theirs[p].count++] = ns;
-            pairs[p].items[pairs[p].count++] = own / ns;
-        }
-    }
-    for (uint32_t p = 0; p < PEER_COUNT; p++) {
-        if (theirs[p].count == 0) continue;
-        if (best == PEER_COUNT || rlx_bench_median(&theirs[p]) < rlx_bench_median(&theirs[best]))
+        if (now.theirs[p].count == 0) continue;
+        if (best == PEER_COUNT ||
+            rlx_bench_median(&now.theirs[p]) < rlx_bench_median(&now.theirs[best]))
             best = p;
     }
     if (best == PEER_COUNT) return true;
-    double ratio = rlx_bench_median(&pairs[best]);
+    double ratio = rlx_bench_median(&now.pairs[best]);
     snprintf(name, sizeof name, "%s, %u thread%s, time against ", what->name, what->threads,
              what->threads == 1 ? "" : "s");
-    rlx_bench_report_most(&self->base.report, name, peer_names[best], ratio, "of its time", 1, 1.03,
-                          ratio <= 1.03);
+    rlx_bench_report_most(&self->base.report, name, peer_names[best], ratio, "of its time", 1,
+                          PEER_BAR, ratio <= PEER_BAR);
     self->logs += log(ratio);
     self->log_count++;
     return true;
