@@ -8,6 +8,7 @@
 enum {
     SMALL_ROOM = 4096,                            /* floats of workspace that fit the stack */
     HERE = 4 * MATMUL_MOST_ROWS * MATMUL_COLUMNS, /* sums at a time, where they have an epilogue */
+    STREAM_AHEAD = 8192, /* bytes: what is asked for further ahead leaves the first cache again */
 };
 
 /* At most MATMUL_ROWS whole rows with a bias, a residual and an activation: what does not change
@@ -216,6 +217,8 @@ static void run_panels(const block *self, int64_t panel, int64_t count, int64_t 
         now.rows = tile_rows(&by, t);
         now.count = end - t;
         fetch(&from, &now, depth, t);
+        if (by.count == 1 && is_packed(self->mm)) /* all of b goes by once */
+            now.next = panel_of(self, panel, k, depth) + STREAM_AHEAD;
         if (self->panels == 1 && self->a_row == depth) {
             now.next = (const uint8_t *)rows_of(self, now.first + now.rows, k);
             now.next_step = now.rows * (int64_t)sizeof(float);

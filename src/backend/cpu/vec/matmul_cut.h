@@ -40,10 +40,11 @@ typedef struct cut {
     bool is_along; /* a tile goes from panel to panel, not from rows to rows */
 } cut;
 
-/* Where a block of rows begins. Where there are several, they consist of whole tiles. */
+/* Where a block of rows begins. Where there are several, they consist of whole tiles; those of two
+ * panels take as long per row with a row less, so that blocks may be equal. */
 static int64_t row_start(const matmul *mm, const cut *by, int64_t index) {
     int64_t whole = matmul_up(mm->m, MATMUL_ROWS);
-    if (by->row_blocks < 2 || whole < 2 * by->row_blocks)
+    if (by->row_blocks < 2 || by->beside > 1 || whole < 2 * by->row_blocks)
         return matmul_part_start(mm->m, by->row_blocks, index);
     return matmul_least(matmul_part_start(whole, by->row_blocks, index) * MATMUL_ROWS, mm->m);
 }
@@ -108,7 +109,7 @@ static bool cuts_columns(const matmul *mm, const cut *by) {
                (is_direct(mm) || by->panels * MATMUL_COLUMNS >= by->rows);
     if (by->is_along) return by->panels > 1 && by->rows < LOW;
     return by->panels >= MANY || (by->panels > 2 * by->beside && by->rows < HIGH) ||
-           (by->panels > by->beside && by->rows < MIDDLE);
+           (by->panels > by->beside && by->rows < (by->beside > 1 ? HIGH : MIDDLE));
 }
 
 static __attribute__((cold)) cut cut_of(const matmul *mm) {

@@ -109,8 +109,8 @@ VEC_INLINE void matmul_tile_of(int rows, int vectors, matmul_kind kind, const fl
         }
         for (; k + turn <= depth; k += turn) {
             __builtin_prefetch(next);
-            if (turn > 1 && span > 64) __builtin_prefetch(next + 64);
-            for (int64_t j = 128; span > 128 && j < turn * line; j += 64)
+            if (turn * line > 64 && span > 64) __builtin_prefetch(next + 64);
+            for (int64_t j = 128; j < span; j += 64)
                 __builtin_prefetch(next + j);
             next += span;
 #pragma GCC unroll 8
