@@ -117,18 +117,6 @@ static int64_t panels_apart(const block *self, int64_t depth) {
            matmul_kind_bytes(self->kind);
 }
 
-/* The tiles fetch what comes next, a piece each: first of a panel, then of the one beside it. */
-typedef struct fetching {
-    const uint8_t *next[2];
-    int64_t tiles, step[2]; /* of the first panel; bytes per step of k */
-} fetching;
-
-static fetching fetching_of(const block *self, const uint8_t *next, int64_t apart, int64_t count) {
-    const int64_t line = MATMUL_COLUMNS * matmul_kind_bytes(self->kind);
-    int64_t first = matmul_up(count, self->by->beside), rest = count - first;
-    return (fetching){{next, next + apart}, first, {line / first, line / (rest < 1 ? 1 : rest)}};
-}
-
 /* After the last panels come the first ones of the next block of k, of the next block of rows, or
  * of the next block of columns. */
 static const uint8_t *next_panel(const block *self, int64_t panel, int64_t k, int64_t depth) {
@@ -150,10 +138,12 @@ typedef struct stack {
     int64_t next_step;
 } stack;
 
-static void fetch(const fetching *from, stack *by, int64_t depth, int64_t index) {
-    const int side = index >= from->tiles;
-    by->next_step = from->step[side];
-    by->next = from->next[side] + (index - side * from->tiles) * depth * by->next_step;
+/* What the tiles from `index` on fetch of the panels at `next`. */
+static void fetch(const tiling *by, const uint8_t *next, int64_t apart, int64_t index,
+                  int64_t depth, stack *now) {
+    const int side = index >= by->asking;
+    now->next_step = by->asks[side];
+    now->next = next + side * apart + (index - side * by->asking) * depth * now->next_step;
 }
 
 static void call_tiles(const block *self, const stack *by, int64_t first, int64_t k, int64_t depth,
@@ -209,16 +199,13 @@ static bool is_half(const block *self, int64_t panel) {
 static void run_panels(const block *self, int64_t panel, int64_t count, int64_t k, int64_t depth) {
     stack now = {.panel = panel, .beside = count, .is_half = is_half(self, panel)};
     const tiling by = now.is_half ? half_tiling_of(self->tiles.rows, self->a_row) : self->tiles;
-    const fetching from = fetching_of(self, next_panel(self, panel + count, k, depth),
-                                      panels_apart(self, depth), by.count);
+    const uint8_t *next = next_panel(self, panel + count, k, depth);
     for (int64_t t = 0; t < by.count; t += now.count, now.first += now.count * now.rows) {
         int64_t end = t < by.more ? by.more : by.count;
-        if (t < from.tiles) end = matmul_least(end, from.tiles);
+        if (t < by.asking) end = matmul_least(end, by.asking);
         now.rows = tile_rows(&by, t);
         now.count = end - t;
-        fetch(&from, &now, depth, t);
-        if (by.count == 1 && is_packed(self->mm)) /* all of b goes by once */
-            now.next = panel_of(self, panel, k, depth) + STREAM_AHEAD;
+        fetch(&by, next, panels_apart(self, depth), t, depth, &now);
         if (self->panels == 1 && self->a_row == depth) {
             now.next = (const uint8_t *)rows_of(self, now.first + now.rows, k);
             now.next_step = now.rows * (int64_t)sizeof(float);
@@ -235,7 +222,8 @@ static void run_along(const block *self, int64_t depth) {
     const int64_t n = self->first_panel * MATMUL_COLUMNS;
     const int64_t whole = matmul_least((mm->n - n) / MATMUL_COLUMNS, self->panels);
     float here[HERE];
-    matmul_sums c = {.next = panel_of(self, 0, 0, depth), .b_step = panels_apart(self, depth)};
+    const int64_t ahead = is_one_tile(mm) ? STREAM_AHEAD : 0; /* else b is in the second cache */
+    matmul_sums c = {.next_step = ahead > 0 ? by->asks[0] : 0, .b_step = panels_apart(self, depth)};
     for (int64_t t = 0, first = 0, rows; t < by->count; t++, first += rows) {
         rows = tile_rows(by, t);
         const int64_t area = rows * MATMUL_COLUMNS, most = mm->is_bare ? whole : HERE / area;
@@ -244,6 +232,7 @@ static void run_along(const block *self, int64_t depth) {
         for (int64_t p = 0; p < whole; p += c.count) {
             c.to = mm->is_bare ? out_of(self, first, n) : here;
             c.count = matmul_least(most, whole - p);
+            c.next = panel_of(self, p, 0, depth) + ahead;
             tiles[self->kind][rows](rows_of(self, first, 0), self->a_row,
                                     panel_of(self, p, 0, depth), depth, &c);
             for (int64_t i = 0; i < c.count && !mm->is_bare; i++)
@@ -324,12 +313,12 @@ static void run_thin(block *self, int64_t column, int64_t count) {
 static void run_item(block *self, int64_t row, int64_t column, int64_t count) {
     const matmul *mm = self->mm;
     const cut *by = self->by;
-    int64_t panels = matmul_up(mm->n, MATMUL_COLUMNS), groups = matmul_up(panels, by->beside);
-    int64_t end_group = matmul_part_start(groups, by->column_blocks, column + count);
+    const int64_t end = part_start(&by->groups, column + count) * by->beside;
     self->m = row_start(mm, by, row);
-    self->first_panel = matmul_part_start(groups, by->column_blocks, column) * by->beside;
-    self->panels = matmul_least(end_group * by->beside, panels) - self->first_panel;
-    self->tiles = tiling_of(row_start(mm, by, row + 1) - self->m, by->beside, self->kind);
+    self->first_panel = part_start(&by->groups, column) * by->beside;
+    self->panels = matmul_least(end, matmul_up(mm->n, MATMUL_COLUMNS)) - self->first_panel;
+    const int64_t rows = row_start(mm, by, row + 1) - self->m;
+    if (rows != self->tiles.rows) self->tiles = tiling_of(rows, by->beside, self->kind);
     self->is_copied = is_copied(mm, by);
     run_block(self);
 }
@@ -352,18 +341,23 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     float *workspace = from->at.all <= SMALL_ROOM ? here : args->workspace;
     block self = {.mm = mm, .by = by, .kind = is_packed(mm) ? kind_of(mm->b->dtype) : PANEL_F32};
     self.a = workspace, self.b = workspace + from->at.b, self.sums = workspace + from->at.sums;
-    for (int64_t item = begin, per_batch = by->row_blocks * by->column_blocks; item < end; item++) {
-        int64_t rest = item % per_batch;
-        int64_t row = rest % by->row_blocks, column = rest / by->row_blocks;
-        self.at = rlx_cpu_matmul_batch_at(mm, item / per_batch);
-        int64_t count = matmul_least(end - item, by->column_blocks - column);
-        count = matmul_least(count, together(mm, by));
-        item += count - 1;
+    const int64_t per_batch = by->row_blocks * by->column_blocks, most = together(mm, by);
+    int64_t batch = begin / per_batch, rest = begin % per_batch;
+    int64_t row = rest % by->row_blocks, column = rest / by->row_blocks;
+    self.at = rlx_cpu_matmul_batch_at(mm, batch);
+    for (int64_t item = begin, count; item < end; item += count) {
+        count = matmul_least(matmul_least(end - item, by->column_blocks - column), most);
         if (by->is_thin && mm->m <= FEW_ROWS) {
             run_thin(&self, column, count);
-            continue;
+        } else {
+            run_item(&self, row, column, count);
         }
-        run_item(&self, row, column, count);
+        row += count; /* several items have one block of rows */
+        if (row < by->row_blocks) continue;
+        row = 0, column += count;
+        if (column < by->column_blocks || item + count >= end) continue;
+        column = 0;
+        self.at = rlx_cpu_matmul_batch_at(mm, ++batch);
     }
 }
 

@@ -30,23 +30,44 @@ static matmul_kind kind_of(rlx_dtype dtype) {
     return dtype == RLX_DTYPE_F16 ? PANEL_F16 : dtype == RLX_DTYPE_BF16 ? PANEL_BF16 : PANEL_F32;
 }
 
+/* Nearly equal parts: the first `more` have one more than the others. Divided once, since that
+ * takes as long as ten multiplications. */
+typedef struct parts {
+    int64_t each, more;
+} parts;
+
+static parts parts_of(int64_t whole, int64_t count) {
+    return (parts){whole / count, whole % count};
+}
+static int64_t part_start(const parts *of, int64_t index) {
+    return of->each * index + matmul_least(index, of->more);
+}
+
 /* How the output of one batch is cut: from shapes alone. */
 typedef struct cut {
     int64_t row_blocks, column_blocks; /* columns are counted in panels */
     int64_t rows, panels;              /* of the largest block */
     int64_t depth_blocks;
-    int64_t beside; /* panels side by side in a tile */
+    int64_t beside;        /* panels side by side in a tile */
+    int64_t height;        /* of what blocks of rows consist of */
+    parts heights, groups; /* of a block; groups are panels side by side */
     bool is_thin;
     bool is_along; /* a tile goes from panel to panel, not from rows to rows */
 } cut;
 
-/* Where a block of rows begins. Where there are several, they consist of whole tiles; those of two
- * panels take as long per row with a row less, so that blocks may be equal. */
+/* Blocks of rows consist of whole tiles where there are several of both. Those of two panels take
+ * as long per row with a row less, so that blocks may be equal. */
+static cut with_parts(cut by, const matmul *mm) {
+    const int64_t whole = matmul_up(mm->m, MATMUL_ROWS), panels = matmul_up(mm->n, MATMUL_COLUMNS);
+    const bool is_equal = by.row_blocks < 2 || by.beside > 1 || whole < 2 * by.row_blocks;
+    by.height = is_equal ? 1 : MATMUL_ROWS;
+    by.heights = parts_of(is_equal ? mm->m : whole, by.row_blocks);
+    by.groups = parts_of(matmul_up(panels, by.beside), by.column_blocks);
+    return by;
+}
+
 static int64_t row_start(const matmul *mm, const cut *by, int64_t index) {
-    int64_t whole = matmul_up(mm->m, MATMUL_ROWS);
-    if (by->row_blocks < 2 || by->beside > 1 || whole < 2 * by->row_blocks)
-        return matmul_part_start(mm->m, by->row_blocks, index);
-    return matmul_least(matmul_part_start(whole, by->row_blocks, index) * MATMUL_ROWS, mm->m);
+    return matmul_least(part_start(&by->heights, index) * by->height, mm->m);
 }
 
 /* To begin and to store a tile takes as long as some steps of k. */
@@ -76,6 +97,13 @@ static bool may_pair(const matmul *mm) {
  * instead of once; blocks of more rows have tiles of four to six. */
 static int64_t side_by_side(const matmul *mm) {
     return may_pair(mm) && mm->m > MATMUL_ROWS ? 2 : 1;
+}
+
+/* All rows are one tile, through which b goes once: no part of it is to stay in a cache (levels of
+ * 64 bytes; 32 have tiles of few rows only). */
+static bool is_one_tile(const matmul *mm) {
+    return VF >= 16 && mm->m > 0 && mm->m <= MATMUL_ROWS &&
+           tiles[kind_of(mm->b->dtype)][mm->m] != NULL;
 }
 
 /* Of k in a block where there are several, and in the only one. */
@@ -117,14 +145,15 @@ static __attribute__((cold)) cut cut_of(const matmul *mm) {
     depths deep = depths_of(mm);
     cut by = {.depth_blocks = mm->k <= deep.one ? 1 : matmul_up(mm->k, deep.many)};
     by.is_thin = is_packed(mm) && mm->m <= (is_direct(mm) ? THIN_ROWS : FEW_ROWS);
+    if (by.is_thin && is_one_tile(mm)) by.depth_blocks = 1;
     by.is_along = by.depth_blocks == 1 && side_by_side(mm) == 1;
     if (by.is_thin) {
         by.row_blocks = 1, by.rows = mm->m;
         by.beside = panels < PAIR_PANELS ? 1 : side_by_side(mm);
         by.panels = mm->m > 1 ? 2 : VF < 16 || panels < MANY_PANELS ? 4 : 8;
         if (mm->m > FEW_ROWS) by.panels = by.beside;
-        by.column_blocks = matmul_up(panels, by.panels);
-        return by;
+        by.column_blocks = panels == 0 ? 1 : matmul_up(panels, by.panels);
+        return with_parts(by, mm);
     }
     by.row_blocks = matmul_up(mm->m, most_rows(mm));
     by.column_blocks = matmul_up(panels, BLOCK_COLUMNS / MATMUL_COLUMNS);
@@ -147,7 +176,7 @@ static __attribute__((cold)) cut cut_of(const matmul *mm) {
         }
         by.column_blocks = matmul_least(by.column_blocks, groups);
     }
-    return by;
+    return with_parts(by, mm);
 }
 
 /* Rows of a that cannot be used where they are. Those a multiple of 4 KiB apart could, but fight
@@ -186,23 +215,34 @@ static room room_of(const matmul *mm) {
     return at;
 }
 
-/* Tiles of a block's rows: `more` of them have a row more than the rest. */
+/* Tiles of a block's rows: `more` of them have a row more than the rest. On the way they fetch what
+ * comes next, a piece each: the first `asking` of a panel, the others of the one beside it; `asks`
+ * is in bytes per step of k. */
 typedef struct tiling {
-    int64_t rows, count, least, more;
+    int64_t rows, count, least, more, asking, asks[2];
 } tiling;
+
+static tiling tiling_in(int64_t rows, int64_t count, int64_t beside, matmul_kind kind) {
+    const int64_t line = MATMUL_COLUMNS * matmul_kind_bytes(kind);
+    const int64_t asking = beside > 1 ? (count + 1) / 2 : count, rest = count - asking;
+    return (tiling){rows,         count,  rows / count,
+                    rows % count, asking, {line / asking, rest < 1 ? line : line / rest}};
+}
 
 static tiling tiling_of(int64_t rows, int64_t beside, matmul_kind kind) {
     bool is_whole = beside == 1 && rows % MATMUL_ROWS == 0;
     bool is_one = beside == 1 && rows <= MATMUL_ROWS && tiles[kind][rows] != NULL;
-    int64_t count = is_one ? 1 : matmul_up(rows, is_whole ? MATMUL_ROWS : SHORT_ROWS);
-    return (tiling){rows, count, rows / count, rows % count};
+    int64_t count = is_one     ? 1
+                    : is_whole ? matmul_up(rows, MATMUL_ROWS)
+                               : matmul_up(rows, SHORT_ROWS);
+    return tiling_in(rows, count, beside, kind);
 }
 
 /* Tiles of half a panel have up to twice the rows; six and fewer are those of a whole one. Rows a
  * multiple of 4 KiB apart are no more than the ways of the first cache. */
 static tiling half_tiling_of(int64_t rows, int64_t apart) {
     int64_t count = matmul_up(rows, apart % 1024 == 0 ? 8 : MATMUL_MOST_ROWS);
-    return (tiling){rows, count, rows / count, rows % count};
+    return tiling_in(rows, count, 1, PANEL_F32);
 }
 
 static int64_t tile_rows(const tiling *by, int64_t tile) {
