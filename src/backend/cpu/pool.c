@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread pool: see pool.h.
  *
- * A job is open or closed. A worker joins by adding one to the joined count of `state` while the
- * open bit is set, and leaves by taking it back; the caller closes the job when no chunk is left
- * and waits until nobody is joined. So the job's fields change only while nobody can look at them,
- * and a worker that wakes up late finds the door closed and goes back to sleep.
+ * A line of memory that another processor has written takes 60 to 130 ns to come over, a small step
+ * one or two thousand, so next to nothing is shared. The caller posts a job in one line, which
+ * workers watch; every thread has a line for claims on its part of the chunks, and one where it
+ * counts the items that it has done. Claims name their job and counts only grow: nothing is reset,
+ * and a job that goes well moves two lines per worker. The caller returns when the counts say that
+ * all items are done. A claim succeeds only in a job that is not done, so a worker that comes late,
+ * with a job that it read long ago, gets nothing and harms nothing.
  *
- * Chunks lie in parts, one per thread. Everybody starts with the same part in every job, so that
- * what a thread has written is still in its cache when the next job reads it, and helps the others
- * when its own is done.
+ * Everybody has the same part in every job, so that what a thread has written is still in its cache
+ * when the next job reads it, and helps the others when its own is done.
  *
  * Crowding. When somebody else wants the processors too, a worker may be put aside in the middle of
  * a chunk, and everybody waits for it: two threads are then slower than one. A thread is put aside
- * when its share of time is used up, so a worker that has run for a while leaves the job between
+ * when its share of time is used up, so a worker that has run for a while stops between
  * two chunks, lets others run, and comes back with a fresh share; nobody waits for it meanwhile.
  * When one that let the caller wait was put aside all the same, the caller works alone for several
  * times as long as that cost (a housekeeper takes microseconds, somebody who computes takes
@@ -38,52 +40,69 @@ enum {
     BESIDE_NS = 500000,        /* what a worker on the caller's processor costs, about */
     SPINS_PER_LOOK = 32,       /* pauses between two looks at the clock */
     CHUNKS = 64,               /* of a large job, about */
-    PATIENCE = 16,             /* pauses before a thread takes chunks of another */
+    PATIENCE = 64,             /* pauses before a thread takes chunks of another */
     FEW_CHUNKS = 8,            /* fewer of them per thread are not cut evenly */
     LEAST_CHUNK_COST = 16384,  /* elementary operations that make a chunk at least */
     MOST_CHUNK_COST = 32768,   /* and at most, where items are that small */
-    SHARE_COST = 32768         /* less than this stays on the caller */
+    SHARE_COST = 32768,        /* less than this stays on the caller */
+    CLAIM_BITS = 16,           /* of a claim word: how many chunks; above them the job */
+    MOST_CLAIMS = 60000,       /* chunks of a part */
+    APART = 128                /* bytes: processors fetch two lines at a time */
 };
 
-#define STATE_OPEN    (1u << 31)
-#define STATE_WAITING (1u << 30) /* the caller sleeps until the last worker leaves */
-#define STATE_JOINED  (STATE_WAITING - 1)
+/* A job and how it is cut. */
+typedef struct pool_task {
+    rlx_pool_fn run;
+    void *context;
+    uint64_t serial;
+    int64_t items, chunk;
+    int64_t part; /* items of a part; the last ones may have fewer */
+    uint32_t parts;
+    int caller_cpu; /* where the caller was when the job began */
+} pool_task;
 
-/* Items [next, end) that nobody has claimed. On a cache line of its own. */
-typedef struct pool_part {
-    _Alignas(64) _Atomic int64_t next;
-    int64_t end, chunk;
-} pool_part;
+/* The same in one line for everybody to read, while the caller may be about to write the next. */
+typedef struct pool_post {
+    _Alignas(APART) _Atomic uint64_t serial; /* written last */
+    _Atomic(rlx_pool_fn) run;
+    _Atomic(void *) context;
+    _Atomic int64_t items, chunk, part;
+    _Atomic uint32_t parts;
+    _Atomic int caller_cpu;
+} pool_post;
+
+/* A thread; the first one is the caller. */
+typedef struct pool_seat {
+    _Alignas(APART) _Atomic uint64_t claims; /* on its part: the job, and how many chunks */
+    _Alignas(APART) _Atomic int64_t done;    /* items that it has done, ever; not the caller's */
+    _Alignas(APART) _Atomic uint32_t asleep; /* 1: it sleeps on this word, or is about to */
+    int64_t counted;                         /* `done` after the last job; the caller's */
+    rlx_pool *pool;
+    pthread_t thread;
+} pool_seat;
 
 struct rlx_pool {
     rlx_allocator allocator;
-    uint32_t threads;       /* the caller included */
-    pthread_t *workers;     /* owned; threads - 1 */
-    uint32_t started;       /* workers that really run */
-    _Atomic uint32_t taken; /* 1 while some caller has the workers */
-    rlx_pool_crew crew;     /* run != NULL: the caller's own threads instead of workers */
+    uint32_t threads;   /* the caller included */
+    uint32_t started;   /* workers that really run */
+    pool_seat *seats;   /* owned; one per thread */
+    rlx_pool_crew crew; /* run != NULL: the caller's own threads instead of workers */
 
-    /* Crowding; written by the caller that has the workers. */
-    uint64_t alone_until_ns; /* 0: shared work is allowed */
-    uint64_t alone_ns;       /* how long it was alone last */
-    uint64_t shared_from_ns; /* when that ended */
+    /* Written by the caller that has the workers. */
+    _Alignas(APART) _Atomic uint32_t taken; /* 1 while there is one */
+    uint64_t serial;                        /* of the last job */
+    uint64_t alone_until_ns;                /* 0: shared work is allowed */
+    uint64_t alone_ns;                      /* how long it was alone last */
+    uint64_t shared_from_ns;                /* when that ended */
 
-    /* Written by the caller while nobody is joined. One cache line. */
-    _Alignas(64) rlx_pool_job job;
-    uint64_t serial;     /* of the job */
-    pool_part *parts;    /* owned; one per thread */
-    uint32_t part_count; /* of this job */
+    pool_post post;
 
-    _Alignas(64) _Atomic uint32_t state;
-    _Atomic uint32_t numbers;           /* worker numbers handed out in this job */
-    _Alignas(64) _Atomic uint32_t bell; /* +1 per job; workers sleep on it */
-    _Atomic uint32_t sleepers;
+    _Alignas(APART) _Atomic uint32_t waiting; /* 1: the caller sleeps until workers are done */
     _Atomic uint32_t stop;
     _Atomic uint32_t runs;    /* that have begun and not ended */
     _Atomic uint32_t steady;  /* 1: they follow each other so closely that nobody need sleep */
     _Atomic uint64_t idle_ns; /* since when there is none */
     _Atomic uint32_t apart;   /* 1 while the caller works alone */
-    _Atomic int caller_cpu;   /* where the caller was when the job began */
     _Atomic uint64_t crowded; /* somebody else wants a processor: what that cost, in ns; 0: no */
 };
 
@@ -93,99 +112,67 @@ static _Thread_local bool is_inside;
 /* A worker's own affairs. */
 typedef struct worker_state {
     rlx_pool *pool;
+    pool_seat *seat;
+    uint32_t number;
     uint64_t put_aside;   /* how often it had lost its processor when it last looked */
     uint64_t fresh_until; /* it lets others run when this is over */
-    uint64_t serial;      /* of the job that `number` is of */
-    uint32_t number;
 } worker_state;
 
 static bool is_fresh(const worker_state *self) {
-    return self == NULL || rlx_now_ns() < self->fresh_until;
+    return rlx_now_ns() < self->fresh_until;
 }
 
-/* units * part / parts, without a product that could be too large. */
-static int64_t units_of(int64_t units, int64_t part, int64_t parts) {
-    return units / parts * part + units % parts * part / parts;
-}
-
-/* Cuts the items into parts of whole chunks. Where chunks are few, five for two threads would let
- * one of them wait for a sixth of the job: parts are equal then, and so are the chunks of
- * a part, none smaller than asked for: every call of a kernel costs as much as hundreds of
+/* Cuts the items into equal parts of whole chunks. Where chunks are few, five for two threads would
+ * let one of them wait for a sixth of the job: parts are cut between items then, and into equal
+ * chunks, none smaller than asked for: every call of a kernel costs as much as hundreds of
  * operations. */
-static void open_parts(rlx_pool *pool, const rlx_pool_job *job, uint32_t count) {
-    int64_t chunks = (job->items - 1) / job->chunk + 1, begin = 0;
-    bool are_few = chunks < FEW_CHUNKS * (int64_t)count;
-    int64_t units = are_few ? job->items : chunks, unit = are_few ? 1 : job->chunk;
-    pool->part_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        pool_part *part = &pool->parts[i];
-        int64_t end = i + 1 == count ? job->items : units_of(units, i + 1, count) * unit;
-        int64_t whole = are_few ? (end - begin) / job->chunk : 0;
-        atomic_store_explicit(&part->next, begin, memory_order_relaxed);
-        part->chunk = whole > 0 ? (end - begin - 1) / whole + 1 : job->chunk;
-        part->end = begin = end;
+static pool_task cut(const rlx_pool_job *job, uint32_t most) {
+    int64_t chunks = (job->items - 1) / job->chunk + 1, chunk = job->chunk, part;
+    uint32_t parts = chunks < (int64_t)most ? (uint32_t)chunks : most;
+    if (chunks < FEW_CHUNKS * (int64_t)parts) {
+        part = (job->items - 1) / parts + 1;
+        chunk = part < chunk ? part : (part - 1) / (part / chunk) + 1;
+    } else {
+        part = ((chunks - 1) / parts + 1) * chunk;
+        if (part / chunk > MOST_CLAIMS) chunk = part / MOST_CLAIMS + 1;
     }
+    return (pool_task){.run = job->run,
+                       .context = job->context,
+                       .items = job->items,
+                       .chunk = chunk,
+                       .part = part,
+                       .parts = parts};
 }
 
-static bool is_empty(const pool_part *part) {
-    return atomic_load_explicit(&part->next, memory_order_relaxed) >= part->end;
+static int64_t end_of(const pool_task *task, uint32_t part) {
+    int64_t end = (part + 1) * task->part;
+    return end < task->items ? end : task->items;
 }
 
-/* The data of another thread's chunks lies in the cache of its processor: to fetch it, and to fetch
- * it back for the next job, takes longer than a small chunk. So where threads are at work the owner
- * gets a moment to claim what is left. */
-static void let_owner_claim(const rlx_pool *pool, const pool_part *part) {
-    if ((atomic_load_explicit(&pool->state, memory_order_relaxed) & STATE_JOINED) == 0) return;
-    for (uint32_t i = 0; i < PATIENCE && !is_empty(part); i++)
-        rlx_cpu_relax();
-}
-
-/* The next chunk for a worker, of its own part or of another; false: none is left. `turn` is the
- * part that it is at, counted from its own. */
-static bool claim(rlx_pool *pool, uint32_t worker, uint32_t *turn, int64_t *out_begin,
+/* Claims the next chunk of a part; false: none is left, or the job is over. */
+static bool claim(rlx_pool *pool, const pool_task *task, uint32_t part, int64_t *out_begin,
                   int64_t *out_end) {
-    while (*turn < pool->part_count) {
-        pool_part *part = &pool->parts[(worker + *turn) % pool->part_count];
-        int64_t begin = part->end;
-        if (!is_empty(part))
-            begin = atomic_fetch_add_explicit(&part->next, part->chunk, memory_order_relaxed);
-        if (begin < part->end) {
-            *out_begin = begin;
-            *out_end = part->end - begin < part->chunk ? part->end : begin + part->chunk;
-            return true;
-        }
-        if (++*turn < pool->part_count)
-            let_owner_claim(pool, &pool->parts[(worker + *turn) % pool->part_count]);
-    }
-    return false;
-}
-
-/* Claims and runs chunks until none is left, or until `self` (NULL: the caller) is no longer fresh:
- * false. A look at the clock is a tenth of a small chunk, so there is none at the end of a part. */
-static bool run_chunks(rlx_pool *pool, const rlx_pool_job *job, uint32_t worker,
-                       const worker_state *self) {
-    const pool_part *own = &pool->parts[worker % pool->part_count];
-    int64_t begin, end;
-    uint32_t turn = 0;
-    bool is_done = false;
-    is_inside = true;
+    _Atomic uint64_t *claims = &pool->seats[part].claims;
+    uint64_t seen = atomic_load_explicit(claims, memory_order_relaxed), none, next;
+    int64_t first = part * task->part, end = end_of(task, part), begin;
+    none = task->serial << CLAIM_BITS;
     do {
-        is_done = !claim(pool, worker, &turn, &begin, &end);
-        if (!is_done) job->run(job->context, worker, begin, end);
-    } while (!is_done && ((turn == 0 && is_empty(own)) || is_fresh(self)));
-    is_inside = false;
-    return is_done;
+        next = seen < none ? none : seen; /* of an earlier job: nothing is claimed in this one */
+        if (next >> CLAIM_BITS != task->serial) return false;
+        begin = first + (int64_t)(next - none) * task->chunk;
+        if (begin >= end) return false;
+    } while (!atomic_compare_exchange_weak_explicit(claims, &seen, next + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    *out_begin = begin;
+    *out_end = end - begin < task->chunk ? end : begin + task->chunk;
+    return true;
 }
 
-static bool join(rlx_pool *pool) {
-    uint32_t state = atomic_load_explicit(&pool->state, memory_order_relaxed);
-    while ((state & STATE_OPEN) != 0) {
-        if (atomic_compare_exchange_weak_explicit(&pool->state, &state, state + 1,
-                                                  memory_order_acquire, memory_order_relaxed)) {
-            return true;
-        }
-    }
-    return false;
+static int64_t run_chunk(const pool_task *task, uint32_t worker, int64_t begin, int64_t end) {
+    is_inside = true;
+    task->run(task->context, worker, begin, end);
+    is_inside = false;
+    return end - begin;
 }
 
 /* Two that happen at once need not add up. */
@@ -194,23 +181,23 @@ static void note_crowding(rlx_pool *pool, uint64_t cost_ns) {
         atomic_store_explicit(&pool->crowded, cost_ns, memory_order_relaxed);
 }
 
-static void leave(worker_state *self) {
+/* Tells the caller that so many items more are done. */
+static void hand_in(worker_state *self, int64_t items) {
     rlx_pool *pool = self->pool;
-    uint32_t before;
-    if ((atomic_load_explicit(&pool->state, memory_order_relaxed) & STATE_WAITING) != 0) {
+    if (items == 0) return;
+    if (atomic_load_explicit(&pool->waiting, memory_order_relaxed) != 0) {
         uint64_t now = rlx_thread_put_aside();
         if (now != self->put_aside) note_crowding(pool, 1); /* the caller knows how long it waits */
         self->put_aside = now;
     }
-    before = atomic_fetch_sub_explicit(&pool->state, 1, memory_order_release);
-    if ((before & STATE_JOINED) == 1 && (before & STATE_WAITING) != 0) {
-        rlx_futex_wake(&pool->state, 1);
-    }
+    items += atomic_load_explicit(&self->seat->done, memory_order_relaxed);
+    atomic_store(&self->seat->done, items);
+    if (atomic_load(&pool->waiting) != 0 && atomic_exchange(&pool->waiting, 0) != 0)
+        rlx_futex_wake(&pool->waiting, 1);
 }
 
 /* Lets others run where this thread has run for long. It holds no chunk now. */
 static void refresh(worker_state *self) {
-    if (is_fresh(self)) return;
     sched_yield();
     self->fresh_until = rlx_now_ns() + FRESH_NS;
     self->put_aside = rlx_thread_put_aside();
@@ -219,44 +206,77 @@ static void refresh(worker_state *self) {
 /* Moves off the caller's processor, where a worker only takes time from it: the system wakes it
  * there now and then, and would move it only after it had stood in the way for long. False: it has
  * to stay. */
-static bool keep_clear_of_the_caller(rlx_pool *pool) {
+static bool keep_clear_of_the_caller(rlx_pool *pool, int caller_cpu) {
     int here = sched_getcpu();
-    if (here < 0 || here != atomic_load_explicit(&pool->caller_cpu, memory_order_relaxed))
-        return true;
+    if (here < 0 || here != caller_cpu) return true;
     if (rlx_thread_leave_cpu(here)) return true;
     note_crowding(pool, BESIDE_NS);
     return false;
 }
 
-/* What the caller has just written, line by line: a worker needs one after the other, so it asks
- * for all of them at once. */
-static void fetch_job(const worker_state *self) {
-    const rlx_pool *pool = self->pool;
-    __builtin_prefetch(&pool->state, 1);
-    __builtin_prefetch(&pool->job);
-    __builtin_prefetch(&pool->parts[self->number], 1);
+/* Runs chunks of a part until none is left. A look at the clock is a tenth of a small chunk, so
+ * there is none before the first and behind the last one. False: it should not go on. */
+static bool work_on(worker_state *self, const pool_task *task, uint32_t part) {
+    int64_t begin, end, done = 0;
+    while (claim(self->pool, task, part, &begin, &end)) {
+        done += run_chunk(task, self->number, begin, end);
+        if ((part == self->number && end == end_of(task, part)) || is_fresh(self)) continue;
+        hand_in(self, done);
+        done = 0;
+        refresh(self);
+        if (!keep_clear_of_the_caller(self->pool, task->caller_cpu)) return false;
+    }
+    hand_in(self, done);
+    return true;
 }
 
-/* Takes part until nothing is left; with pauses, in which the job may end and another one begin. */
-static void work(worker_state *self) {
+static uint64_t serial_of(const rlx_pool *pool) {
+    return atomic_load_explicit(&pool->post.serial, memory_order_acquire);
+}
+
+/* What is posted. It may be over already, and parts of it those of the next job: then no claim
+ * succeeds. */
+static pool_task read_post(const pool_post *post) {
+    pool_task task = {.serial = atomic_load_explicit(&post->serial, memory_order_acquire)};
+    task.run = atomic_load_explicit(&post->run, memory_order_relaxed);
+    task.context = atomic_load_explicit(&post->context, memory_order_relaxed);
+    task.items = atomic_load_explicit(&post->items, memory_order_relaxed);
+    task.chunk = atomic_load_explicit(&post->chunk, memory_order_relaxed);
+    task.part = atomic_load_explicit(&post->part, memory_order_relaxed);
+    task.parts = atomic_load_explicit(&post->parts, memory_order_relaxed);
+    task.caller_cpu = atomic_load_explicit(&post->caller_cpu, memory_order_relaxed);
+    return task;
+}
+
+static void write_post(pool_post *post, const pool_task *task) {
+    atomic_store_explicit(&post->run, task->run, memory_order_relaxed);
+    atomic_store_explicit(&post->context, task->context, memory_order_relaxed);
+    atomic_store_explicit(&post->items, task->items, memory_order_relaxed);
+    atomic_store_explicit(&post->chunk, task->chunk, memory_order_relaxed);
+    atomic_store_explicit(&post->part, task->part, memory_order_relaxed);
+    atomic_store_explicit(&post->parts, task->parts, memory_order_relaxed);
+    atomic_store_explicit(&post->caller_cpu, task->caller_cpu, memory_order_relaxed);
+    atomic_store_explicit(&post->serial, task->serial, memory_order_release);
+}
+
+/* Takes part in the job that is posted, first with its own part. The data of another thread's
+ * chunks lies in the cache of its processor: to fetch it, and to fetch it back for the next job,
+ * takes longer than a small chunk. So the owner gets a moment to claim what is left; mostly the
+ * next job comes meanwhile. */
+static uint64_t work(worker_state *self) {
     rlx_pool *pool = self->pool;
-    bool is_done = true;
-    fetch_job(self);
-    do {
-        if (!is_done) refresh(self);
-        if (!keep_clear_of_the_caller(pool) || !join(pool)) return;
-        if (pool->serial != self->serial) {
-            self->serial = pool->serial;
-            self->number = atomic_fetch_add_explicit(&pool->numbers, 1, memory_order_relaxed);
+    pool_task task = read_post(&pool->post);
+    if (self->number >= task.parts || !keep_clear_of_the_caller(pool, task.caller_cpu))
+        return task.serial;
+    __builtin_prefetch(&self->seat->done, 1);
+    for (uint32_t turn = 0; turn < task.parts; turn++) {
+        for (uint32_t i = 0; turn == 1 && i < PATIENCE; i++) {
+            if (serial_of(pool) != task.serial) return task.serial;
+            rlx_cpu_relax();
         }
-        is_done = true;
-        if (self->number < pool->job.workers) {
-            rlx_fp_mode saved = rlx_fp_mode_enter();
-            is_done = run_chunks(pool, &pool->job, self->number, self);
-            rlx_fp_mode_leave(saved);
-        }
-        leave(self);
-    } while (!is_done);
+        if (!work_on(self, &task, (self->number + turn) % task.parts)) break;
+    }
+    return task.serial;
 }
 
 /* How long to look out now. */
@@ -267,65 +287,72 @@ static uint64_t lookout_ns(const rlx_pool *pool) {
                                                                                    : SPIN_NS;
 }
 
-/* Returns when *word is no longer `seen`, or when it is time to sleep (false). */
-static bool spin_while(const rlx_pool *pool, const _Atomic uint32_t *word, uint32_t mask,
-                       uint32_t seen) {
-    uint64_t start = 0;
-    for (;;) {
-        for (uint32_t i = 0; i < SPINS_PER_LOOK; i++) {
-            if ((atomic_load_explicit(word, memory_order_acquire) & mask) != seen) return true;
-            rlx_cpu_relax();
-        }
-        if (start == 0) {
-            start = rlx_now_ns();
-        } else if (rlx_now_ns() - start > lookout_ns(pool)) {
-            return false;
-        }
-    }
+/* A moment's pause between two looks at something; false: it is time to sleep. */
+typedef struct lookout {
+    uint64_t start_ns;
+    uint32_t looks;
+} lookout;
+static bool look_on(const rlx_pool *pool, lookout *self) {
+    rlx_cpu_relax();
+    if (++self->looks % SPINS_PER_LOOK != 0) return true;
+    uint64_t now = rlx_now_ns();
+    if (self->start_ns == 0) self->start_ns = now;
+    return now - self->start_ns <= lookout_ns(pool);
+}
+
+/* Sleeps until it is woken for another job than `seen`. Whoever comes second to the word `asleep`,
+ * this thread or the caller, sees what the other one did before. */
+static void sleep_on(worker_state *self, uint64_t seen) {
+    _Atomic uint32_t *asleep = &self->seat->asleep;
+    atomic_exchange_explicit(asleep, 1, memory_order_acq_rel);
+    while (serial_of(self->pool) == seen && atomic_load_explicit(asleep, memory_order_acquire) != 0)
+        rlx_futex_wait(asleep, 1, UINT64_MAX);
+    atomic_exchange_explicit(asleep, 0, memory_order_acq_rel);
+    self->put_aside = rlx_thread_put_aside();
+    self->fresh_until = rlx_now_ns() + FRESH_NS;
 }
 
 static void *worker_body(void *argument) {
-    rlx_pool *pool = argument;
-    worker_state self = {.pool = pool};
-    uint32_t seen = 0;
+    pool_seat *seat = argument;
+    rlx_pool *pool = seat->pool;
+    worker_state self = {.pool = pool, .seat = seat, .number = (uint32_t)(seat - pool->seats)};
+    uint64_t seen = 0;
+    (void)rlx_fp_mode_enter();
     while (atomic_load_explicit(&pool->stop, memory_order_acquire) == 0) {
-        if (!spin_while(pool, &pool->bell, UINT32_MAX, seen)) {
-            atomic_fetch_add(&pool->sleepers, 1);
-            /* The bell is looked at once more by the kernel, so no ring is lost. */
-            rlx_futex_wait(&pool->bell, seen, UINT64_MAX);
-            atomic_fetch_sub(&pool->sleepers, 1);
-            self.put_aside = rlx_thread_put_aside();
-            self.fresh_until = rlx_now_ns() + FRESH_NS;
+        lookout spin = {0};
+        while (serial_of(pool) == seen && look_on(pool, &spin)) {
         }
-        if (atomic_load_explicit(&pool->bell, memory_order_acquire) == seen) continue;
-        seen = atomic_load_explicit(&pool->bell, memory_order_acquire);
-        work(&self);
+        if (serial_of(pool) == seen) sleep_on(&self, seen);
+        if (serial_of(pool) != seen) seen = work(&self);
     }
     return NULL;
 }
 
-static void ring(rlx_pool *pool, uint32_t count) {
-    atomic_fetch_add(&pool->bell, 1);
-    if (atomic_load(&pool->sleepers) != 0) rlx_futex_wake(&pool->bell, count);
+static void wake(pool_seat *seat) {
+    if (atomic_exchange_explicit(&seat->asleep, 0, memory_order_acq_rel) != 0)
+        rlx_futex_wake(&seat->asleep, 1);
 }
 
-/* Closes the job and waits until nobody is joined. */
-static void close_job(rlx_pool *pool) {
-    uint32_t state = atomic_fetch_and_explicit(&pool->state, ~STATE_OPEN, memory_order_acquire);
-    uint32_t joined = state & STATE_JOINED;
-    while (joined != 0 && spin_while(pool, &pool->state, STATE_JOINED, joined)) {
-        joined = atomic_load_explicit(&pool->state, memory_order_acquire) & STATE_JOINED;
+/* Whether all items are done, `mine` of them by the caller. */
+static bool is_done(const rlx_pool *pool, const pool_task *task, int64_t mine) {
+    for (uint32_t i = 1; i < task->parts; i++)
+        mine += atomic_load(&pool->seats[i].done) - pool->seats[i].counted;
+    return mine == task->items;
+}
+
+/* Until all is done; nobody has chunks to claim any more. */
+static void wait_for_workers(rlx_pool *pool, const pool_task *task, int64_t mine) {
+    lookout spin = {0};
+    while (!is_done(pool, task, mine)) {
+        if (look_on(pool, &spin)) continue;
+        uint64_t start = rlx_now_ns();
+        for (atomic_store(&pool->waiting, 1); !is_done(pool, task, mine);
+             atomic_store(&pool->waiting, 1))
+            rlx_futex_wait(&pool->waiting, 1, UINT64_MAX);
+        atomic_store(&pool->waiting, 0);
+        if (atomic_load_explicit(&pool->crowded, memory_order_relaxed) != 0)
+            note_crowding(pool, rlx_now_ns() - start);
     }
-    if (joined == 0) return;
-    uint64_t start = rlx_now_ns();
-    state = atomic_fetch_or_explicit(&pool->state, STATE_WAITING, memory_order_acquire);
-    while ((state & STATE_JOINED) != 0) {
-        rlx_futex_wait(&pool->state, state | STATE_WAITING, UINT64_MAX);
-        state = atomic_load_explicit(&pool->state, memory_order_acquire);
-    }
-    atomic_store_explicit(&pool->state, 0, memory_order_relaxed);
-    if (atomic_load_explicit(&pool->crowded, memory_order_relaxed) != 0)
-        note_crowding(pool, rlx_now_ns() - start);
 }
 
 static void run_alone(const rlx_pool_job *job) {
@@ -356,37 +383,75 @@ static bool is_alone(rlx_pool *pool) {
     return false;
 }
 
-static void run_shared(rlx_pool *pool, const rlx_pool_job *job) {
-    int64_t chunks = (job->items - 1) / job->chunk + 1;
-    uint32_t helpers = job->workers - 1 < pool->started ? job->workers - 1 : pool->started;
-    if (chunks - 1 < (int64_t)helpers) helpers = (uint32_t)(chunks - 1);
-    pool->job = *job;
-    pool->serial++;
-    open_parts(pool, job, helpers + 1);
-    atomic_store_explicit(&pool->caller_cpu, sched_getcpu(), memory_order_relaxed);
-    atomic_store_explicit(&pool->numbers, 1, memory_order_relaxed);
-    atomic_store_explicit(&pool->state, STATE_OPEN, memory_order_release);
-    ring(pool, helpers);
-    (void)run_chunks(pool, job, 0, NULL);
-    close_job(pool);
+/* The caller's own part, whose first chunk it has. */
+static int64_t run_own_part(rlx_pool *pool, const pool_task *task) {
+    int64_t begin, end, done = run_chunk(task, 0, 0, task->chunk);
+    /* Who fell asleep while the job was posted. */
+    for (uint32_t i = 1; i < task->parts; i++)
+        wake(&pool->seats[i]);
+    while (claim(pool, task, 0, &begin, &end))
+        done += run_chunk(task, 0, begin, end);
+    return done;
 }
+
+/* What others have not claimed when they have had a moment for it; returns how many items. */
+static int64_t help(rlx_pool *pool, const pool_task *task, int64_t mine) {
+    int64_t begin, end, done = 0;
+    for (uint32_t i = 0; i < PATIENCE; i++) {
+        if (is_done(pool, task, mine)) return 0;
+        rlx_cpu_relax();
+    }
+    for (uint32_t part = 1; part < task->parts; part++) {
+        while (claim(pool, task, part, &begin, &end))
+            done += run_chunk(task, 0, begin, end);
+    }
+    return done;
+}
+
+/* The caller has its first chunk before anybody knows of the job, and does not look whether all of
+ * it is written before it begins with that one. */
+static void run_shared(rlx_pool *pool, const rlx_pool_job *job) {
+    uint32_t helpers = job->workers - 1 < pool->started ? job->workers - 1 : pool->started;
+    pool_task task = cut(job, helpers + 1);
+    task.serial = ++pool->serial;
+    task.caller_cpu = sched_getcpu();
+    atomic_store_explicit(&pool->seats->claims, (task.serial << CLAIM_BITS) + 1,
+                          memory_order_relaxed);
+    write_post(&pool->post, &task);
+    for (uint32_t i = 1; i < task.parts; i++) {
+        if (atomic_load_explicit(&pool->seats[i].asleep, memory_order_relaxed) != 0)
+            wake(&pool->seats[i]);
+    }
+    int64_t mine = run_own_part(pool, &task);
+    mine += help(pool, &task, mine);
+    wait_for_workers(pool, &task, mine);
+    for (uint32_t i = 1; i < task.parts; i++)
+        pool->seats[i].counted = atomic_load_explicit(&pool->seats[i].done, memory_order_relaxed);
+}
+
+typedef struct crew_job {
+    rlx_pool *pool;
+    pool_task task;
+} crew_job;
 
 /* One of the caller's threads; part i is worker i. */
 static void crew_part(void *context, uint32_t index) {
-    rlx_pool *pool = context;
+    const crew_job *self = context;
+    int64_t begin, end;
     rlx_fp_mode saved = rlx_fp_mode_enter();
-    (void)run_chunks(pool, &pool->job, index, NULL);
+    for (uint32_t turn = 0; turn < self->task.parts; turn++) {
+        while (claim(self->pool, &self->task, (index + turn) % self->task.parts, &begin, &end))
+            (void)run_chunk(&self->task, index, begin, end);
+    }
     rlx_fp_mode_leave(saved);
 }
 
 static void run_crew(rlx_pool *pool, const rlx_pool_job *job) {
-    int64_t chunks = (job->items - 1) / job->chunk + 1;
-    uint32_t parts = job->workers < pool->threads ? job->workers : pool->threads;
-    if (chunks < (int64_t)parts) parts = (uint32_t)chunks;
-    pool->job = *job;
-    open_parts(pool, job, parts);
-    pool->crew.run(pool->crew.user, parts, crew_part, pool);
-    (void)run_chunks(pool, job, 0, NULL); /* what a crew that ran only some parts has left */
+    uint32_t most = job->workers < pool->threads ? job->workers : pool->threads;
+    crew_job crew = {pool, cut(job, most)};
+    crew.task.serial = ++pool->serial;
+    pool->crew.run(pool->crew.user, crew.task.parts, crew_part, &crew);
+    crew_part(&crew, 0); /* what a crew that ran only some parts has left */
 }
 
 void rlx_pool_begin(rlx_pool *pool) {
@@ -429,13 +494,15 @@ static rlx_status make_pool(const rlx_allocator *allocator, uint32_t threads, rl
     RLX_TRY(rlx_alloc_aligned(allocator, sizeof **out_pool, _Alignof(rlx_pool), &memory));
     rlx_pool *pool = memory;
     *pool = (rlx_pool){.allocator = *allocator, .threads = threads == 0 ? 1 : threads};
-    rlx_status status = rlx_alloc_aligned(allocator, pool->threads * sizeof *pool->parts,
-                                          _Alignof(pool_part), &memory);
+    rlx_status status = rlx_alloc_aligned(allocator, pool->threads * sizeof *pool->seats,
+                                          _Alignof(pool_seat), &memory);
     if (status != RLX_OK) {
         rlx_free(allocator, pool);
         return status;
     }
-    pool->parts = memory;
+    pool->seats = memory;
+    for (uint32_t i = 0; i < pool->threads; i++)
+        pool->seats[i] = (pool_seat){.pool = pool};
     *out_pool = pool;
     return RLX_OK;
 }
@@ -449,13 +516,11 @@ rlx_status rlx_pool_create_crew(const rlx_allocator *allocator, uint32_t threads
 
 rlx_status rlx_pool_create(const rlx_allocator *allocator, uint32_t threads, rlx_pool **out_pool) {
     rlx_pool *pool = NULL;
-    rlx_status status;
-    if (allocator == NULL) allocator = rlx_default_allocator();
+    rlx_status status = RLX_OK;
     RLX_TRY(make_pool(allocator, threads, &pool));
-    status = rlx_alloc_array(allocator, pool->threads - 1, sizeof *pool->workers,
-                             (void **)&pool->workers);
     while (status == RLX_OK && pool->started < pool->threads - 1) {
-        status = rlx_thread_start(&pool->workers[pool->started], worker_body, pool);
+        pool_seat *seat = &pool->seats[pool->started + 1];
+        status = rlx_thread_start(&seat->thread, worker_body, seat);
         if (status == RLX_OK) pool->started++;
     }
     if (status != RLX_OK) {
@@ -471,12 +536,13 @@ void rlx_pool_destroy(rlx_pool *pool) {
     if (pool == NULL) return;
     allocator = pool->allocator;
     atomic_store_explicit(&pool->stop, 1, memory_order_release);
-    atomic_fetch_add(&pool->bell, 1);
-    rlx_futex_wake(&pool->bell, UINT32_MAX);
-    for (uint32_t i = 0; i < pool->started; i++)
-        pthread_join(pool->workers[i], NULL);
-    rlx_free(&allocator, pool->workers);
-    rlx_free(&allocator, pool->parts);
+    /* A job without parts. */
+    write_post(&pool->post, &(pool_task){.serial = pool->serial + 1});
+    for (uint32_t i = 1; i <= pool->started; i++) {
+        wake(&pool->seats[i]);
+        pthread_join(pool->seats[i].thread, NULL);
+    }
+    rlx_free(&allocator, pool->seats);
     rlx_free(&allocator, pool);
 }
 

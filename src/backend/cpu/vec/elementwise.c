@@ -273,8 +273,9 @@ static __attribute__((noinline)) int64_t run_abreast(const vec_program *self, in
 
 static void run_items(const vec_frame *frame, int64_t begin, int64_t end) {
     const vec_program *self = frame->program;
-    int64_t first = begin * self->item, past = end * self->item;
-    if (past > self->elements) past = self->elements;
+    int64_t first = begin * self->item - (begin > 0 ? self->sooner : 0);
+    int64_t past = end * self->item - self->sooner;
+    if (past + self->sooner >= self->elements) past = self->elements;
     if (VF >= 16 && self->abreast != 0 && first % self->abreast == 0)
         first = run_abreast(self, first, past);
     memcpy(frame->links, self->links, self->link_count * sizeof *self->links);

@@ -159,6 +159,7 @@ typedef struct vec_program {
     const rlx_kernel_args *args;
     vec_sweep sweep;
     int64_t elements, item; /* of the output, and per item */
+    int64_t sooner;         /* elements that items begin before a multiple of that, but the first */
     int64_t tile;           /* elements */
     int64_t register_bytes; /* of one */
     int64_t result_at;      /* where in the frame the last result goes; registers are first */
