@@ -114,14 +114,6 @@ static void do_block(block *self, int64_t first, int64_t end) {
     do_tiles(self, first, end);
 }
 
-/* k and v as they lie, for few rows: f32 or a 16-bit type, elements side by side. */
-static bool find_kind(const rlx_tensor *tensor, value_kind *out_kind) {
-    *out_kind = tensor->dtype == RLX_DTYPE_F16    ? VALUES_F16
-                : tensor->dtype == RLX_DTYPE_BF16 ? VALUES_BF16
-                                                  : VALUES_F32;
-    return tensor->strides[3] == 1 && (*out_kind != VALUES_F32 || tensor->dtype == RLX_DTYPE_F32);
-}
-
 /* Rows that are a multiple of 2 KiB apart, as 16 or 32 heads side by side make them, fight for the
  * same few places of a cache: copying a tile costs little beside what several panels do with it.
  * Looks at strides alone: they are those of the plan. */
@@ -189,7 +181,11 @@ static bool own_floats(const rlx_attention *at, const tiling *tiles, uint64_t *o
     int64_t most = whole_rows(rlx_ref_least(at->row_count, BLOCK_ROWS), tiles->panel);
     uint64_t rows = (uint64_t)most, per_depth = rows, per_width = rows, a, b;
     uint64_t lanes = (uint64_t)whole_vectors(tiles->panel), keys = (uint64_t)room_keys(tiles);
-    if (!tiles->k_in_place || (IS_WIDE && tiles->is_along)) per_depth += keys;
+    if (!tiles->k_in_place) {
+        per_depth += keys;
+    } else if (IS_WIDE) {
+        per_depth += 2 * FEW_KEYS; /* of few rows; in other runs there may be few */
+    }
     if (!tiles->v_in_place) per_width += keys;
     return rlx_mul_u64((uint64_t)at->depth, per_depth, &a) &&
            rlx_mul_u64((uint64_t)tiles->padded_width, per_width, &b) && rlx_add_u64(a, b, &a) &&
@@ -214,7 +210,7 @@ static bool measure(const rlx_attention *at, const tiling *tiles, cutting *self)
     self->shared = 0;
     if (!own_floats(at, tiles, &count)) return false;
     if (self->parts > 1) { /* there is own room for `rows` of padded_width: no product wraps */
-        self->counters = (uint64_t)rlx_ref_divide_up(self->units, LINE_FLOATS) * LINE_FLOATS;
+        self->counters = (uint64_t)self->units * LINE_FLOATS;
         self->slot = (uint64_t)tiles->padded_width * (uint64_t)tiles->rows + 2 * rows;
         if (!rlx_align_u64(self->slot, LINE_FLOATS, &self->slot) ||
             !rlx_mul_u64(self->slot, (uint64_t)(self->units * self->parts), &self->shared) ||
@@ -315,7 +311,7 @@ static void do_item(block *self, const cutting *cuts, float *shared, int64_t ite
     if (cuts->parts > 1) place_slot(self, slots + part * (int64_t)cuts->slot);
     do_block(self, first, rlx_ref_least(first + cuts->part_keys, self->at->keys));
     if (cuts->parts > 1) {
-        _Atomic uint32_t *left = (_Atomic uint32_t *)(void *)shared + unit;
+        _Atomic uint32_t *left = (_Atomic uint32_t *)(void *)shared + unit * LINE_FLOATS;
         if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) != 1) return;
         join_parts(self, cuts, slots);
     }
@@ -363,7 +359,7 @@ static void start(const rlx_kernel_args *args) {
     cutting cuts = from != NULL ? from->cuts : cut_args(args, args->workspace_bytes);
     _Atomic uint32_t *left = args->common;
     for (int64_t i = 0; cuts.parts > 1 && i < cuts.units; i++)
-        atomic_store_explicit(&left[i], (uint32_t)cuts.parts, memory_order_relaxed);
+        atomic_store_explicit(&left[i * LINE_FLOATS], (uint32_t)cuts.parts, memory_order_relaxed);
 }
 
 static int64_t items(const rlx_kernel_args *args) {

@@ -28,28 +28,12 @@ typedef struct block {
     float *key_room, *value_room;
 } block;
 
-/* Scaled queries in groups of 8 rows, or of 4 where there are no more, vectors along the depth of
- * all rows of a group side by side. */
-VEC_OUTLINE void pack_along(const block *self) {
-    const rlx_attention *at = self->at;
-    int64_t stride = at->q->strides[3];
-    bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1;
-    float part[VF];
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
-        int64_t group = along_group(self->row_count, r), first = r / group * group;
-        float *to = self->queries + first * at->depth + (r - first) * VF;
-        for (int64_t d = 0; d < at->depth; d += VF, to += group * VF) {
-            const float *from = part;
-            if (r >= self->row_count) {
-                memset(part, 0, sizeof part);
-            } else if (lies) {
-                from = (const float *)at->q->data + self->rows[r].q + d;
-            } else {
-                vec_read_f32(at->q, self->rows[r].q + d * stride, stride, VF, part);
-            }
-            vf_store(to, vf_load(from) * (float)at->scale);
-        }
-    }
+/* k and v as they lie, for few rows: f32 or a 16-bit type, elements side by side. */
+static bool find_kind(const rlx_tensor *tensor, value_kind *out_kind) {
+    *out_kind = tensor->dtype == RLX_DTYPE_F16    ? VALUES_F16
+                : tensor->dtype == RLX_DTYPE_BF16 ? VALUES_BF16
+                                                  : VALUES_F32;
+    return tensor->strides[3] == 1 && (*out_kind != VALUES_F32 || tensor->dtype == RLX_DTYPE_F32);
 }
 
 /* Rows in the lanes for the panel that begins with row r: no more vectors than there are rows for.
@@ -64,6 +48,28 @@ static int64_t panel_at(const block *self, int64_t r) {
 /* The row that is in lane r of a block: where there are no more the last one again. */
 static const rlx_query_row *row_at(const block *self, int64_t r) {
     return &self->rows[rlx_ref_least(r, self->row_count - 1)];
+}
+
+/* Scaled queries for sums along the depth. Groups of 8 rows, or of 4 where there are no more, with
+ * vectors of all rows of a group side by side; on wide levels chunks of all rows of a panel. Rows
+ * missing at the end are the last row again. */
+VEC_OUTLINE void pack_along(const block *self) {
+    const rlx_attention *at = self->at;
+    int64_t stride = at->q->strides[3], length = IS_WIDE ? FEW_CHUNK : VF;
+    bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1;
+    float part[VF];
+    for (int64_t r = 0; r < self->tiles->rows; r++) {
+        int64_t group = IS_WIDE ? self->tiles->panel : along_group(self->row_count, r);
+        int64_t first = r / group * group, q = row_at(self, r)->q;
+        float *to = self->queries + first * at->depth + (r - first) * length;
+        for (int64_t d = 0; d < at->depth; d += VF) {
+            const float *from = lies ? (const float *)at->q->data + q + d : part;
+            if (!lies) vec_read_f32(at->q, q + d * stride, stride, VF, part);
+            vf_store(part, vf_load(from) * (float)at->scale);
+            for (int64_t i = 0; i < VF; i += length, to += group * length)
+                memcpy(to, part + i, (size_t)length * sizeof *to);
+        }
+    }
 }
 
 /* to[count][VF], vectors `apart`: `count` numbers of q, scaled, or of the mask for a vector of rows
@@ -94,24 +100,6 @@ VEC_OUTLINE void turn_in(const block *self, const rlx_tensor *tensor, int64_t r,
         vf_store(to + i * apart, vf_load(turned + i * VF));
 }
 
-/* A chunk of a row, then of the next one. */
-VEC_OUTLINE void pack_chunks(const block *self) {
-    const rlx_attention *at = self->at;
-    int64_t step = self->tiles->panel * FEW_CHUNK, stride = at->q->strides[3];
-    float part[TILE_KEYS];
-    for (int64_t r = 0; r < self->tiles->rows; r++) {
-        float *to = self->queries + r * FEW_CHUNK;
-        for (int64_t d = 0; d < at->depth; d += TILE_KEYS) {
-            int64_t count = rlx_ref_least(TILE_KEYS, at->depth - d);
-            vec_read_f32(at->q, row_at(self, r)->q + d * stride, stride, count, part);
-            VEC_ROLLED for (int64_t i = 0; i < count; i++) {
-                to[(d + i) / FEW_CHUNK * step + i % FEW_CHUNK] = part[i] * (float)at->scale;
-                __asm__ volatile(""); /* one by one */
-            }
-        }
-    }
-}
-
 /* Scaled queries of a row alone. */
 static void pack_line(const block *self, int64_t r) {
     const rlx_attention *at = self->at;
@@ -128,7 +116,7 @@ VEC_OUTLINE void pack_queries(block *self) {
     const rlx_attention *at = self->at;
     int64_t stride = at->q->strides[3];
     if (self->tiles->is_along) {
-        (IS_WIDE ? pack_chunks : pack_along)(self);
+        pack_along(self);
         return;
     }
     for (int64_t r = 0, panel; r < self->row_count; r += panel) {

@@ -10,6 +10,15 @@
 #include "backend/cpu/vec/attention.h"
 #include "backend/cpu/vec/transpose.h"
 
+/* Keys of a tile as they lie, and how they become scores. */
+typedef struct few_keys {
+    const char *rows; /* `count` of them, and where there are less than FEW_KEYS this many */
+    int64_t stride;   /* bytes */
+    int64_t count, depth;
+    value_kind kind;
+    float *room; /* of two blocks of keys */
+} few_keys;
+
 #if RLX_VEC_BYTES == 64
 #define FEW_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 
@@ -59,52 +68,85 @@ VEC_INLINE void few_store(vf sum[][4], float *out, const int nr) {
     }
 }
 
-/* out[keys][4 nr] = k[keys][depth] times q[depth / 4][nr][4 rows][4]. */
-VEC_INLINE void few_block(const float *k, int64_t stride, const float *q, int64_t depth, float *out,
-                          ahead *next, const int keys, const int nr) {
-    const float *row[FEW_KEYS / 3 + 1];
-    const char *asked = next->at;
-    int64_t step = next->step;
-    vf sum[FEW_KEYS][4];
-    for (int i = 0; i < keys; i += 3) {
-        row[i / 3] = k + i * stride;
-        __asm__("" : "+r"(row[i / 3]));
+/* `count` vectors of f32, one of each row from `from` on. */
+VEC_INLINE void few_decode(const char *from, int64_t stride, value_kind kind, float *to,
+                           const int count) {
+    __asm__("" : "+r"(kind)); /* or there would be a copy of the loop around for every kind */
+    if (kind == VALUES_F16) {
+        VEC_UNROLLED for (int i = 0; i < count; i++)
+            vf_store(to + i * VF, value_load(from + i * stride, 0, VALUES_F16));
+    } else if (kind == VALUES_BF16) {
+        VEC_UNROLLED for (int i = 0; i < count; i++)
+            vf_store(to + i * VF, value_load(from + i * stride, 0, VALUES_BF16));
+    } else {
+        VEC_UNROLLED for (int i = 0; i < count; i++)
+            vf_store(to + i * VF, value_load(from + i * stride, 0, VALUES_F32));
     }
+}
+
+/* out[keys][4 nr] = k[depth / VF][keys][VF] times q[depth / 4][nr][4 rows][4]. The keys to come,
+ * from `from` on, are decoded to `to` meanwhile. */
+VEC_INLINE void few_block(const few_keys *self, const float *k, const float *q, float *out,
+                          const char *from, float *to, ahead *next, const int keys, const int nr) {
+    const char *asked = next->at;
+    int64_t step = next->step, stride = self->stride;
+    int64_t back = (self->kind == VALUES_F32 ? 4 : 2) * VF - keys * stride;
+    vf sum[FEW_KEYS][4];
     VEC_UNROLLED_MORE for (int i = 0; i < keys; i++) {
         for (int j = 0; j < nr; j++)
             sum[i][j] = vf_set(0);
     }
-    for (int64_t d = 0; d < depth; d += FEW_CHUNK, q += nr * VF) {
-        vf query[4];
-        for (int j = 0; j < nr; j++)
-            query[j] = vf_load(q + j * VF);
-        for (int64_t line = 0; line < step; line += LINE)
-            __builtin_prefetch(asked + line);
-        asked += step;
-        VEC_UNROLLED_MORE for (int i = 0; i < keys; i++) {
-            vf key = few_spread(row[i / 3] + i % 3 * stride);
+    for (int64_t d = 0; d < self->depth; d += VF, k += (keys - 1) * VF, from += back) {
+        VEC_ROLLED for (int part = 0; part < VF; part += FEW_CHUNK) {
+            vf query[4];
+            for (int64_t line = 0; line < step; line += LINE)
+                __builtin_prefetch(asked + line);
+            asked += step;
+            few_decode(from, stride, self->kind, to, keys / 4);
             for (int j = 0; j < nr; j++)
-                vf_add_product(&sum[i][j], key, query[j]);
+                query[j] = vf_load(q + j * VF);
+            VEC_UNROLLED_MORE for (int i = 0; i < keys; i++) {
+                vf key = few_spread(k + i * VF);
+                for (int j = 0; j < nr; j++)
+                    vf_add_product(&sum[i][j], key, query[j]);
+            }
+            k += FEW_CHUNK, q += nr * VF;
+            from += keys / 4 * stride, to += keys / 4 * VF;
         }
-        for (int i = 0; i < keys; i += 3)
-            row[i / 3] += FEW_CHUNK;
     }
     VEC_UNROLLED_MORE for (int i = 0; i < keys; i += 4) few_store(sum + i, out + i * nr * 4, nr);
     next->at = asked;
 }
 
-/* out[FEW_KEYS][panel]. */
-VEC_OUTLINE ahead few_scores(const float *k, int64_t stride, const float *q, int64_t depth,
-                             float *out, int64_t panel, ahead next) {
-    if (panel == 4) {
-        few_block(k, stride, q, depth, out, &next, FEW_KEYS, 1);
-    } else if (panel == 8) {
-        few_block(k, stride, q, depth, out, &next, FEW_KEYS, 2);
-    } else {
-        for (int i = 0; i < FEW_KEYS; i += 4)
-            few_block(k + i * stride, stride, q, depth, out + i * VF, &next, 4, 4);
+/* All keys, `keys` at a time. The last ones are done once more with some before them. */
+VEC_INLINE void few_blocks(const few_keys *self, const float *q, float *out, ahead *next,
+                           const int keys, const int nr) {
+    float *now = self->room, *then = now + keys * self->depth;
+    const char *from = self->rows;
+    for (int64_t d = 0, size = self->kind == VALUES_F32 ? 4 : 2; d < self->depth; d += VF)
+        VEC_ROLLED for (int i = 0; i < keys; i++) few_decode(
+            from + i * self->stride + d * size, 0, self->kind, now + d * keys + i * VF, 1);
+    for (int64_t t = 0, following; t < self->count; t = following) {
+        float *other = now;
+        following = t + keys;
+        if (following < self->count && following > self->count - keys)
+            following = self->count - keys;
+        if (following < self->count) from = self->rows + following * self->stride;
+        few_block(self, now, q, out + t * nr * 4, from, then, next, keys, nr);
+        now = then, then = other;
     }
-    return next;
+}
+
+/* out[count][panel]; there is room for whole blocks of keys. */
+VEC_OUTLINE void few_scores(const few_keys *self, const float *q, float *out, int64_t panel,
+                            ahead *next) {
+    if (panel == 4) {
+        few_blocks(self, q, out, next, FEW_KEYS, 1);
+    } else if (panel == 8) {
+        few_blocks(self, q, out, next, FEW_KEYS, 2);
+    } else {
+        few_blocks(self, q, out, next, 4, 4);
+    }
 }
 
 /* The largest, or the sum, of lanes `panel` (4, 8 or VF) apart, in all of them. */
@@ -137,10 +179,9 @@ VEC_INLINE void turn(vf *a) {
 }
 #else
 /* The next one is never called, and there is nothing for two more to do. */
-VEC_INLINE ahead few_scores(const float *k, int64_t stride, const float *q, int64_t depth,
-                            float *out, int64_t panel, ahead next) {
-    (void)k, (void)stride, (void)q, (void)depth, (void)out, (void)panel;
-    return next;
+VEC_INLINE void few_scores(const few_keys *self, const float *q, float *out, int64_t panel,
+                           ahead *next) {
+    (void)self, (void)q, (void)out, (void)panel, (void)next;
 }
 VEC_INLINE vf few_highest(vf x, int64_t panel) {
     (void)panel;

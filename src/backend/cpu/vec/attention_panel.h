@@ -76,25 +76,32 @@ static void make_along_scores(const block *self, const tile *now, int64_t seen) 
                                                           self->scores, next);
 }
 
-/* The same on wide levels: FEW_KEYS at a time, as f32. Those that are fewer are done once more with
- * some before them. */
+/* Less keys than a block has, with zeros behind them. They lie where keys to come would. */
+VEC_SELDOM const char *fill_up(const few_keys *keys, int64_t row) {
+    char *room = (char *)(keys->room + FEW_KEYS * keys->depth);
+    memset(room, 0, (size_t)(FEW_KEYS * row));
+    for (int64_t i = 0; i < keys->count; i++)
+        memcpy(room + i * row, keys->rows + i * keys->stride, (size_t)row);
+    return room;
+}
+
+/* The same on wide levels: FEW_KEYS at a time, as f32. */
 static void make_chunk_scores(const block *self, const tile *now, int64_t seen) {
     const rlx_attention *at = self->at;
     ahead next = rows_ahead(at->v, now->v_base, now->first, 0);
-    int64_t stride, row = next.step;
-    next.step = row * (self->panel > 8 ? 4 : FEW_KEYS) * FEW_CHUNK / at->depth;
-    for (int64_t t = 0; t < seen; t += FEW_KEYS) {
-        if (t > seen - FEW_KEYS && seen >= FEW_KEYS) t = seen - FEW_KEYS;
-        int64_t count = rlx_ref_least(FEW_KEYS, seen - t);
-        const float *keys =
-            tile_of(at->k, self->tiles->k_in_place && count == FEW_KEYS, now->k_base,
-                    now->first + t, count, at->depth, self->key_room, &stride);
-        if (count < FEW_KEYS)
-            memset(self->key_room + count * at->depth, 0,
-                   (size_t)((FEW_KEYS - count) * at->depth) * sizeof(float));
-        next = few_scores(keys, stride, self->queries, at->depth, self->scores + t * self->panel,
-                          self->panel, next);
+    int64_t stride = at->k->strides[2], size = rlx_dtype_block_bytes(at->k->dtype);
+    few_keys keys = {.rows = (const char *)at->k->data + (now->k_base + now->first * stride) * size,
+                     .stride = stride * size,
+                     .count = seen,
+                     .depth = at->depth,
+                     .room = self->key_room};
+    (void)find_kind(at->k, &keys.kind);
+    if (seen < FEW_KEYS) {
+        keys.rows = fill_up(&keys, at->depth * size);
+        keys.stride = at->depth * size;
     }
+    next.step = next.step * (self->panel > 8 ? 4 : FEW_KEYS) * FEW_CHUNK / at->depth;
+    few_scores(&keys, self->queries, self->scores, self->panel, &next);
 }
 
 /* Keys of the next tile, or of the next head. */
