@@ -2,6 +2,7 @@
 /* Our end of a peer: lines of text through two pipes. */
 #include "peer.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,11 +47,20 @@ static bool hear(peer *self, char *line, size_t bytes) {
     return false;
 }
 
+/* Until it stands still: its first thread has to get a processor to hear of it, and meanwhile
+ * others look out for work on one that we count on. */
+static void stop(const peer *self) {
+    int status;
+    kill(self->process, SIGSTOP);
+    while (waitpid(self->process, &status, WUNTRACED) < 0 && errno == EINTR) {
+    }
+}
+
 static bool ask(peer *self, const char *line, char *answer, size_t bytes) {
     if (self->process <= 0) return false;
     kill(self->process, SIGCONT);
     bool is_heard = tell(self, line) && hear(self, answer, bytes);
-    kill(self->process, SIGSTOP);
+    stop(self);
     return is_heard;
 }
 
