@@ -55,6 +55,18 @@ static void write_far(uint32_t index, char *text, uint32_t bytes) {
                    index % 2 == 0 ? "v, bad" : "bad, v");
 }
 
+/* A mask as large as those that hide everything from a query: scores differ by nothing beside it.
+ */
+static void write_deep(uint32_t index, char *text, uint32_t bytes) {
+    static const char *const depths[] = {"-1e10", "1e10", "-3e38", "-7e8", "-3e7", "65504"};
+    (void)snprintf(text, bytes,
+                   "rlx 1\ninput q : f32[1, 2, %d, 8]\ninput k : %s[1, 2, %d, 8]\n"
+                   "input v : %s[1, 2, %d, 8]\nconst low : f32[1, 1, 1, 1] = [%s]\n"
+                   "y = attention(q, k, v, low)\noutput y\n",
+                   index < 6 ? 1 + 2 * (int)index : 10 * (int)index, dtypes[index % 3],
+                   30 * (int)index + 1, dtypes[index % 3], 30 * (int)index + 1, depths[index % 6]);
+}
+
 /* Heads side by side: keys are 2 KiB apart. */
 static void write_apart(uint32_t index, char *text, uint32_t bytes) {
     int64_t queries = kernel_pick(index, 0, 1, 130), keys = kernel_pick(index, 1, 1, 230);
@@ -68,9 +80,13 @@ static void write_apart(uint32_t index, char *text, uint32_t bytes) {
                    index % 3 == 0 ? " causal=true" : "");
 }
 
-enum { CASES = 180, FAR_CASES = 12 };
+enum { CASES = 180, FAR_CASES = 12, DEEP_CASES = 12 };
 
 static void write_case(uint32_t index, char *text, uint32_t bytes) {
+    if (index >= CASES + FAR_CASES) {
+        write_deep(index - CASES - FAR_CASES, text, bytes);
+        return;
+    }
     if (index >= CASES) {
         write_far(index - CASES, text, bytes);
         return;
@@ -127,4 +143,5 @@ static const char *const timed[] = {
     NULL,
 };
 
-const kernel_family kernel_attention = {"attention", 2e-5, CASES + FAR_CASES, write_case, timed};
+const kernel_family kernel_attention = {"attention", 2e-5, CASES + FAR_CASES + DEEP_CASES,
+                                        write_case, timed};

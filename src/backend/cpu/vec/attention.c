@@ -289,9 +289,9 @@ VEC_OUTLINE void join_parts(block *self, const cutting *cuts, float *slots) {
         vf top = vf_set(-INFINITY), total = {0};
         for (int64_t p = 0; p < cuts->parts; p++)
             top = vf_max(vf_load(self->most + p * slot + i), top);
-        vf base = weight_base(vf_select(top == -INFINITY, vf_set(0), top));
+        vf base = vf_select(top == -INFINITY, vf_set(0), top);
         for (int64_t p = 0; p < cuts->parts; p++) {
-            vf factor = weight_change(weight_base(vf_load(self->most + p * slot + i)), base);
+            vf factor = weight_of(vf_load(self->most + p * slot + i), base);
             vf_store(self->most + p * slot + i, factor);
             total = vf_fma(factor, vf_load(self->total + p * slot + i), total);
         }

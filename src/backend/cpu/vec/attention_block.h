@@ -311,8 +311,8 @@ static bool weigh(const block *self, int64_t first_row, int64_t seen, const int6
         vf most = vf_load(most_at);
         vf top = few_highest(highest(self->scores + i, step, count, most), panel);
         /* nothing seen: no NaN of inf - inf */
-        vf base = weight_base(vf_select(top == -INFINITY, vf_set(0), top));
-        vf factor = weight_change(weight_base(most), base);
+        vf base = vf_select(top == -INFINITY, vf_set(0), top);
+        vf factor = weight_of(most, base);
         vf total = few_sum(exponentials(self->scores + i, step, count, base), panel);
         is_same &= top == most;
         vf_store(most_at, top);

@@ -198,8 +198,8 @@ static void weigh_line(const block *self, int64_t r, int64_t count) {
     for (int64_t t = count; t < vectors * VF; t++)
         scores[t] = -INFINITY;
     float top = vf_highest(highest(scores, step, vectors, vf_set(*most)));
-    vf base = weight_base(vf_set(top == -INFINITY ? 0 : top));
-    float factor = weight_change(weight_base(vf_set(*most)), base)[0];
+    vf base = vf_set(top == -INFINITY ? 0 : top);
+    float factor = weight_of(vf_set(*most), base)[0];
     float total = vf_sum(exponentials(scores, step, vectors, base));
     *most = top;
     self->total[r] = self->total[r] * factor + total;

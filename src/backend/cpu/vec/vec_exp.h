@@ -35,11 +35,9 @@ VEC_INLINE vf exp_or_zero(vf x) {
     return exp_end(parts.r, parts.scale);
 }
 
-/* Weights of attention, e^(score - base), and what a change of the base makes of them; what would
- * be below 2^-126 is 0. weight_base(most) is the base for those two. */
+/* Weights of attention, e^(score - most); what would be below 2^-126 is 0. */
 #if defined(__AVX512F__) && RLX_VEC_BYTES == 64
-/* As powers of two, with two instructions that do most of the rest: nine in all. A base times
- * log2(e) is rounded once, and by the same amount for all weights. Within 2.5 ulp. */
+/* As powers of two, with two instructions that do most of the rest: ten in all. Within 2.5 ulp. */
 VEC_INLINE vf vec_power_or_zero(vf x) {
     __mmask16 is_large = _mm512_cmp_ps_mask((__m512)x, (__m512)vf_set(-126.0f), _CMP_NLT_UQ);
     vf r = (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -50,24 +48,14 @@ VEC_INLINE vf vec_power_or_zero(vf x) {
     p = vf_fma(p, r, vf_set(9.999999404e-1f));
     return (vf)_mm512_maskz_scalef_ps(is_large, (__m512)p, (__m512)x);
 }
-VEC_INLINE vf weight_base(vf most) {
-    return most * 1.44269504088896341f;
-}
-VEC_INLINE vf weight_of(vf score, vf base) {
-    return vec_power_or_zero(vf_fma(score, vf_set(1.44269504088896341f), -base));
-}
-VEC_INLINE vf weight_change(vf from, vf to) {
-    return vec_power_or_zero(from - to);
+/* Not score log2(e) - most log2(e) in one instruction: masks are as large as -1e10, where rounding
+ * a product moves it by hundreds, and as the largest number there is. */
+VEC_INLINE vf weight_of(vf score, vf most) {
+    return vec_power_or_zero((score - most) * 1.44269504088896341f);
 }
 #else
-VEC_INLINE vf weight_base(vf most) {
-    return most;
-}
-VEC_INLINE vf weight_of(vf score, vf base) {
-    return exp_or_zero(score - base);
-}
-VEC_INLINE vf weight_change(vf from, vf to) {
-    return exp_or_zero(from - to);
+VEC_INLINE vf weight_of(vf score, vf most) {
+    return exp_or_zero(score - most);
 }
 #endif
 
