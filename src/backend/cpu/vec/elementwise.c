@@ -127,20 +127,12 @@ static void run_tile(const vec_frame *frame, int64_t index, const int64_t *at, i
     }
 }
 
-static void seek(const vec_sweep *sweep, int64_t index, int64_t *at) {
-    for (uint32_t d = sweep->rank; d-- > 1;) {
-        at[d] = index % sweep->dims[d];
-        index /= sweep->dims[d];
-    }
-    at[0] = index;
-}
-
 /* To `index`, `count` elements on. The end of a row needs no division. */
 static void seek_on(const vec_sweep *sweep, int64_t index, int64_t count, int64_t *at) {
     uint32_t d = sweep->rank - 1;
     at[d] += count;
     if (at[d] > sweep->dims[d]) {
-        seek(sweep, index, at);
+        vec_seek(sweep, index, at);
         return;
     }
     for (; d > 0 && at[d] == sweep->dims[d]; d--)
@@ -236,7 +228,7 @@ static int64_t run_turned(const vec_frame *frame, int64_t index, const int64_t *
 static void run_range(const vec_frame *frame, int64_t index, int64_t end) {
     const vec_program *self = frame->program;
     int64_t at[RLX_MAX_RANK], count;
-    seek(&self->sweep, index, at);
+    vec_seek(&self->sweep, index, at);
     for (; index < end; index += count, seek_on(&self->sweep, index, count, at)) {
         int64_t rows = rows_here(self, end - index, at);
         count = self->turned_rows > 0 ? run_turned(frame, index, at, end - index) : 0;
@@ -250,25 +242,19 @@ static void run_range(const vec_frame *frame, int64_t index, int64_t end) {
     }
 }
 
-/* As many groups of spans as there are from `index` on; returns where they end. */
+/* The longest equal parts of whole spans from `index` on; returns where they end. */
 static __attribute__((noinline)) int64_t run_abreast(const vec_program *self, int64_t index,
                                                      int64_t end) {
     _Alignas(64) char memory[VEC_ABREAST][VEC_ABREAST_FRAME];
     vec_link links[VEC_ABREAST][VEC_ABREAST_LINKS];
     vec_frame frames[VEC_ABREAST];
-    int64_t at[RLX_MAX_RANK], span = self->abreast;
+    int64_t length = (end - index) / (VEC_ABREAST * self->abreast) * self->abreast;
     for (int k = 0; k < VEC_ABREAST; k++) {
         frames[k] = (vec_frame){self, memory[k], links[k], VEC_BLOCK * 4, -1};
         memcpy(links[k], self->links, self->link_count * sizeof *self->links);
     }
-    for (; index + VEC_ABREAST * span <= end; index += VEC_ABREAST * span) {
-        for (int k = 0; k < VEC_ABREAST; k++) {
-            seek(&self->sweep, index + k * span, at);
-            vec_point_span(&frames[k], index + k * span, at);
-        }
-        vec_run_abreast(frames);
-    }
-    return index;
+    if (length > 0) vec_run_abreast(frames, index, length);
+    return index + VEC_ABREAST * length;
 }
 
 static void run_items(const vec_frame *frame, int64_t begin, int64_t end) {

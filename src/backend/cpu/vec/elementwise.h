@@ -84,6 +84,15 @@ typedef struct vec_sweep {
     int64_t dims[RLX_MAX_RANK];
 } vec_sweep;
 
+/* The coordinates of element `index`. */
+VEC_INLINE void vec_seek(const vec_sweep *sweep, int64_t index, int64_t *at) {
+    for (uint32_t d = sweep->rank; d-- > 1;) {
+        at[d] = index % sweep->dims[d];
+        index /= sweep->dims[d];
+    }
+    at[0] = index;
+}
+
 /* An input or the output as the sweep sees it. */
 typedef struct vec_operand {
     const rlx_tensor *tensor;
@@ -220,12 +229,10 @@ void vec_run_code(const vec_frame *frame, int64_t index, const int64_t *at, int6
 #define vec_run_rows VEC_SYMBOL(elementwise_run_rows)
 bool vec_run_rows(const vec_frame *frame, int64_t index, const int64_t *at, int64_t rows,
                   int64_t count);
-/* Points the links of a frame at a span for vec_run_abreast, where operands need no tiles. */
-#define vec_point_span VEC_SYMBOL(elementwise_point_span)
-void vec_point_span(const vec_frame *frame, int64_t index, const int64_t *at);
-/* Runs VEC_ABREAST spans of program->abreast elements, a block of each in turn. */
+/* Runs VEC_ABREAST parts of `length` elements each, whole spans of program->abreast elements, from
+ * `index` on: a block of each part in turn. Operands need no tiles. */
 #define vec_run_abreast VEC_SYMBOL(elementwise_run_abreast)
-void vec_run_abreast(const vec_frame *frames);
+void vec_run_abreast(const vec_frame *frames, int64_t index, int64_t length);
 
 /* `count` elements of the operand from coordinates `at` on, to and from cells. */
 #define vec_load_cells  VEC_SYMBOL(elementwise_load)

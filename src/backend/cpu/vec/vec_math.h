@@ -131,25 +131,12 @@ VEC_INLINE vf vec_power_quotient(vf r) {
 #define VEC_FIRST(done, next) (void)0
 #endif
 
-/* The logistic function 1 / (1 + e^-x), at most 3 ulp. */
-VEC_INLINE vf vec_sigmoid_bound(vf x) {
-    return vf_max(vf_set(-104.0f), vf_min(vf_set(40.0f), x));
-}
-#if RLX_VEC_BYTES == 64
-VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
-    return vec_reduce_negative(vec_sigmoid_bound(x));
-}
-VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
-    (void)x;
-    return vec_reciprocal(vec_one_and_exp(z)) * VEC_BIAS_POWER;
-}
-#else
-/* -x log2(e) = k - r / 119 with |r| <= 119 / 2, and 2^(-r / 119) is (q - r) / (q + r): so the
- * function is b / (b + (q - r) 2^k) with b = q + r. One quotient for both; with an approximate
- * reciprocal it would come too close to the bound. 119 log2(e) happens to be a number of f32 within
- * 2^-32, so it needs no second part, and `whole` has few enough digits for 119 k to be exact. q is
- * vec_power_quotient of r / 119, times 119. Top and bottom are times 2^-63, so they
- * are normal numbers for every x that is left. */
+/* The logistic function 1 / (1 + e^-x), at most 3 ulp.
+ *
+ * -x log2(e) = k - r / 119 with |r| <= 119 / 2. 119 log2(e) happens to be a number of f32 within
+ * 2^-32, so it needs no second part, and `whole` has few enough digits for 119 k to be exact. Top
+ * and bottom of the quotient are times 2^-63, so they are normal numbers for every x that is left.
+ */
 VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
     const float whole = 8388608.0f + 512.0f + 64.0f; /* + 64: an exponent less 63 */
     const vf scale = vf_set(-119.0f);                /* and the lower bound: a register less */
@@ -159,6 +146,23 @@ VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
     t = vf_fma(t, scale, vf_set(119.0f * whole));
     return (vec_reduced){vf_fma(x, vf_set(0x1.575c86p+7f), -t), power};
 }
+#if RLX_VEC_BYTES == 64
+/* 2^(-r / 119) as a polynomial, one term after the other: instructions count, not how long they
+ * wait for each other. */
+VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
+    vf p = vf_fma(z.r, vf_set(0x1.f26b74p-55f), vf_set(-0x1.f9c77ap-45f));
+    p = vf_fma(p, z.r, vf_set(0x1.a5e63cp-35f));
+    p = vf_fma(p, z.r, vf_set(-0x1.1aec3p-25f));
+    p = vf_fma(p, z.r, vf_set(0x1.1c9b9ap-16f));
+    p = vf_fma(p, z.r, vf_set(-0x1.7dbb5ep-8f));
+    p = vf_fma(p, z.r, vf_set(1.0f));
+    (void)x;
+    return vec_reciprocal(vf_fma(p, z.power, vf_set(0x1p-63f))) * 0x1p-63f;
+}
+#else
+/* 2^(-r / 119) is (q - r) / (q + r): so the function is b / (b + (q - r) 2^k) with b = q + r. One
+ * quotient for both; with an approximate reciprocal it would come too close to the bound. q is
+ * vec_power_quotient of r / 119, times 119. */
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     vf s = z.r * z.r, q = vf_fma(s, vf_set(-0x1.2da088p-31f), vf_set(0x1.fcfa7ep-11f));
     q = vf_fma(q, s, vf_set(0x1.575c86p+8f));
