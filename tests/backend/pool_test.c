@@ -294,6 +294,26 @@ static void jobs_end_on_a_crowded_machine(void **state) {
     assert_int_equal(wrong_counts(&t, rounds), 0);
 }
 
+/* Small and large jobs in turns, and workers that come late to both: a large one must not be taken
+ * for the rest of a small one. */
+static void jobs_of_changing_sizes_run_every_item_once(void **state) {
+    rlx_pool *pool = NULL;
+    static tally t;
+    (void)state;
+    memset(&t, 0, sizeof t);
+    t.limit = 6;
+    assert_ok(rlx_pool_create(NULL, 6, &pool));
+    uint32_t rounds = 0;
+    for (uint64_t start = rlx_now_ns(); rounds < 5 || rlx_now_ns() - start < 300000000; rounds++) {
+        assert_ok(rlx_pool_run(pool, &(rlx_pool_job){count_items, &t, 12, 2, 8}));
+        for (uint32_t i = 0; i < 12; i++)
+            atomic_fetch_sub(&t.seen[i], 1);
+        assert_ok(rlx_pool_run(pool, &(rlx_pool_job){count_items, &t, ITEMS, 50, 8}));
+    }
+    rlx_pool_destroy(pool);
+    assert_int_equal(wrong_counts(&t, rounds), 0);
+}
+
 static void work_is_cut_by_cost_alone(void **state) {
     (void)state;
     assert_int_equal(rlx_pool_chunk(1500000, 1), 1500000 / 64);
@@ -337,6 +357,7 @@ int main(void) {
         cmocka_unit_test(workers_have_the_default_floating_point_mode),
         cmocka_unit_test(the_caller_may_bring_threads),
         cmocka_unit_test(jobs_end_on_a_crowded_machine),
+        cmocka_unit_test(jobs_of_changing_sizes_run_every_item_once),
         cmocka_unit_test(work_is_cut_by_cost_alone),
         cmocka_unit_test(creation_survives_every_failed_allocation),
     };

@@ -63,7 +63,8 @@ typedef struct pool_task {
 
 /* The same in one line for everybody to read, while the caller may be about to write the next. */
 typedef struct pool_post {
-    _Alignas(APART) _Atomic uint64_t serial; /* written last */
+    _Alignas(APART) _Atomic uint64_t serial; /* written last, */
+    _Atomic uint64_t begun;                  /* and first */
     _Atomic(rlx_pool_fn) run;
     _Atomic(void *) context;
     _Atomic int64_t items, chunk, part;
@@ -234,28 +235,31 @@ static uint64_t serial_of(const rlx_pool *pool) {
     return atomic_load_explicit(&pool->post.serial, memory_order_acquire);
 }
 
-/* What is posted. It may be over already, and parts of it those of the next job: then no claim
- * succeeds. */
+/* What is posted. It may be over already: then no claim succeeds. Where some of it is of the next
+ * job, which says so before it writes anything else, there is nothing to do: parts of a job that
+ * nobody has claimed from still have the claims of the one before. */
 static pool_task read_post(const pool_post *post) {
     pool_task task = {.serial = atomic_load_explicit(&post->serial, memory_order_acquire)};
-    task.run = atomic_load_explicit(&post->run, memory_order_relaxed);
-    task.context = atomic_load_explicit(&post->context, memory_order_relaxed);
-    task.items = atomic_load_explicit(&post->items, memory_order_relaxed);
-    task.chunk = atomic_load_explicit(&post->chunk, memory_order_relaxed);
-    task.part = atomic_load_explicit(&post->part, memory_order_relaxed);
-    task.parts = atomic_load_explicit(&post->parts, memory_order_relaxed);
-    task.caller_cpu = atomic_load_explicit(&post->caller_cpu, memory_order_relaxed);
+    task.run = atomic_load_explicit(&post->run, memory_order_acquire);
+    task.context = atomic_load_explicit(&post->context, memory_order_acquire);
+    task.items = atomic_load_explicit(&post->items, memory_order_acquire);
+    task.chunk = atomic_load_explicit(&post->chunk, memory_order_acquire);
+    task.part = atomic_load_explicit(&post->part, memory_order_acquire);
+    task.parts = atomic_load_explicit(&post->parts, memory_order_acquire);
+    task.caller_cpu = atomic_load_explicit(&post->caller_cpu, memory_order_acquire);
+    if (atomic_load_explicit(&post->begun, memory_order_acquire) != task.serial) task.parts = 0;
     return task;
 }
 
 static void write_post(pool_post *post, const pool_task *task) {
-    atomic_store_explicit(&post->run, task->run, memory_order_relaxed);
-    atomic_store_explicit(&post->context, task->context, memory_order_relaxed);
-    atomic_store_explicit(&post->items, task->items, memory_order_relaxed);
-    atomic_store_explicit(&post->chunk, task->chunk, memory_order_relaxed);
-    atomic_store_explicit(&post->part, task->part, memory_order_relaxed);
-    atomic_store_explicit(&post->parts, task->parts, memory_order_relaxed);
-    atomic_store_explicit(&post->caller_cpu, task->caller_cpu, memory_order_relaxed);
+    atomic_store_explicit(&post->begun, task->serial, memory_order_relaxed);
+    atomic_store_explicit(&post->run, task->run, memory_order_release);
+    atomic_store_explicit(&post->context, task->context, memory_order_release);
+    atomic_store_explicit(&post->items, task->items, memory_order_release);
+    atomic_store_explicit(&post->chunk, task->chunk, memory_order_release);
+    atomic_store_explicit(&post->part, task->part, memory_order_release);
+    atomic_store_explicit(&post->parts, task->parts, memory_order_release);
+    atomic_store_explicit(&post->caller_cpu, task->caller_cpu, memory_order_release);
     atomic_store_explicit(&post->serial, task->serial, memory_order_release);
 }
 
