@@ -15,11 +15,12 @@
 
 #include <stdatomic.h>
 
-/* Items that parts of the keys make at most, and the tiles of a part at least; items that are few;
- * elements from one row to the next that are many. */
+/* Items that parts of the keys make at most, the tiles of a part at least, and where there would be
+ * few items; items that are few; elements from one row to the next that are many. */
 enum {
     PART_ITEMS = 64,
-    PART_TILES = 2,
+    PART_TILES = IS_WIDE ? 4 : 2,
+    LEAST_TILES = 2,
     FEW_ITEMS = 8,
     LINE_FLOATS = LINE / (int)sizeof(float),
     APART = 512
@@ -231,6 +232,9 @@ VEC_OUTLINE cutting cut(const rlx_attention *at, const tiling *tiles, uint64_t r
     self.units = at->k->dims[0] * at->k->dims[1] * self.blocks;
     if (self.units > 0 && self.units <= PART_ITEMS / 2 && tiles->is_short) {
         int64_t parts = rlx_ref_least(count / PART_TILES, PART_ITEMS / self.units);
+        if (parts * self.units < FEW_ITEMS) {
+            parts = rlx_ref_least(count / LEAST_TILES, rlx_ref_divide_up(FEW_ITEMS, self.units));
+        }
         if (parts > 1) part = rlx_ref_divide_up(count, parts);
         if (parts > 1) self.parts = rlx_ref_divide_up(count, part);
     }
@@ -242,25 +246,23 @@ VEC_OUTLINE cutting cut(const rlx_attention *at, const tiling *tiles, uint64_t r
     return self;
 }
 
-static void place_own(block *self, const cutting *cuts, float *room) {
-    const tiling *tiles = self->tiles;
-    room += cuts->shared;
+/* What a part finds lies in one piece. */
+static void place_found(block *self, float *room) {
+    int64_t rows = whole_vectors(self->tiles->rows);
     self->most = room;
-    self->total = self->most + whole_vectors(tiles->rows);
-    self->factor = self->total + whole_vectors(tiles->rows);
-    self->scores = self->factor + whole_vectors(tiles->panel);
-    self->queries = self->scores + room_keys(tiles) * whole_vectors(tiles->panel);
-    self->sums = self->queries + tiles->rows * self->at->depth;
-    self->value_room = self->sums + tiles->rows * tiles->padded_width;
-    self->key_room =
-        self->value_room + (tiles->v_in_place ? 0 : room_keys(tiles) * tiles->padded_width);
+    self->total = room + rows;
+    self->sums = room + 2 * rows;
 }
 
-static void place_slot(block *self, float *slot) {
-    int64_t rows = whole_vectors(self->tiles->rows);
-    self->most = slot;
-    self->total = slot + rows;
-    self->sums = slot + 2 * rows;
+static void place_own(block *self, float *room) {
+    const tiling *tiles = self->tiles;
+    place_found(self, room);
+    self->factor = self->sums + tiles->rows * tiles->padded_width;
+    self->scores = self->factor + whole_vectors(tiles->panel);
+    self->queries = self->scores + room_keys(tiles) * whole_vectors(tiles->panel);
+    self->value_room = self->queries + tiles->rows * self->at->depth;
+    self->key_room =
+        self->value_room + (tiles->v_in_place ? 0 : room_keys(tiles) * tiles->padded_width);
 }
 
 /* The sums of all parts become those of the first. A part that is nothing beside the others is left
@@ -284,7 +286,7 @@ static void join_sums(const block *self, const cutting *cuts) {
 /* Puts the parts of a unit together, from the slot of the first on. */
 VEC_OUTLINE void join_parts(block *self, const cutting *cuts, float *slots) {
     int64_t slot = (int64_t)cuts->slot;
-    place_slot(self, slots);
+    place_found(self, slots);
     for (int64_t i = 0; i < self->tiles->rows; i += VF) {
         vf top = vf_set(-INFINITY), total = {0};
         for (int64_t p = 0; p < cuts->parts; p++)
@@ -300,22 +302,29 @@ VEC_OUTLINE void join_parts(block *self, const cutting *cuts, float *slots) {
     join_sums(self, cuts);
 }
 
+/* Leaves what a part has found to whoever finishes the last one: false, it was not this. Sums are
+ * made in the worker's own room: that of a slot has to come from another cache first. */
+static bool leave_part(block *self, const cutting *cuts, float *shared, int64_t part) {
+    _Atomic uint32_t *left = (_Atomic uint32_t *)(void *)shared + self->unit * LINE_FLOATS;
+    int64_t slot = (int64_t)cuts->slot;
+    float *slots = shared + cuts->counters + self->unit * cuts->parts * slot;
+    memcpy(slots + part * slot, self->most, (size_t)(self->factor - self->most) * sizeof(float));
+    if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) != 1) return false;
+    join_parts(self, cuts, slots);
+    return true;
+}
+
 static void do_item(block *self, const cutting *cuts, float *shared, int64_t item) {
     int64_t part = item % cuts->parts, unit = item / cuts->parts, heads = self->at->k->dims[1];
     int64_t first = part * cuts->part_keys;
-    float *slots = shared + cuts->counters + unit * cuts->parts * (int64_t)cuts->slot;
+    float *own = self->most;
     self->head = unit / cuts->blocks % heads;
     self->batch = unit / cuts->blocks / heads;
     if (unit != self->unit) take_rows(self, unit % cuts->blocks);
     self->unit = unit;
-    if (cuts->parts > 1) place_slot(self, slots + part * (int64_t)cuts->slot);
     do_block(self, first, rlx_ref_least(first + cuts->part_keys, self->at->keys));
-    if (cuts->parts > 1) {
-        _Atomic uint32_t *left = (_Atomic uint32_t *)(void *)shared + unit * LINE_FLOATS;
-        if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) != 1) return;
-        join_parts(self, cuts, slots);
-    }
-    write_rows(self);
+    if (cuts->parts == 1 || leave_part(self, cuts, shared, part)) write_rows(self);
+    place_found(self, own);
 }
 
 /* What hangs on shapes alone. */
@@ -341,7 +350,7 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     self.at = &from->at;
     self.unit = -1;
     self.panel = from->tiles.panel;
-    place_own(&self, &from->cuts, args->workspace);
+    place_own(&self, (float *)args->workspace + from->cuts.shared);
     for (int64_t item = begin; item < end; item++)
         do_item(&self, &from->cuts, args->common, item);
 }

@@ -19,7 +19,8 @@ enum {
     MOST_KEYS = 132,
     EXP_GROUP = RLX_VEC_BYTES == 32 ? 2 : 4,
     LINE = 64,
-    LINES = 2
+    LINES = 2,
+    FURTHER = 2048
 };
 
 /* Kept apart, so that registers are shared out for one product at a time. */
@@ -209,6 +210,7 @@ VEC_INLINE vf value_load(const void *v, int64_t at, const value_kind kind) {
 typedef struct ahead {
     const char *at;  /* what comes next */
     int64_t step;    /* from row to row, or from turn to turn */
+    int64_t further; /* about FURTHER, in whole steps */
     int64_t last;    /* where the last line of a row begins */
     const char *row; /* the first one, where each pass asks for one line of every row; else NULL */
     int64_t line;    /* of the next pass */
@@ -219,6 +221,13 @@ VEC_INLINE void begin_pass(ahead *next) {
     if (next->row == NULL) return;
     next->at = next->row + next->line;
     next->line = next->line < next->last ? next->line + LINE : 0;
+}
+
+/* A line, and one further on: the processor's own prefetches end with a page
+ * of 4 KiB, and begin late in the next. */
+VEC_INLINE void ask_line(const char *at, int64_t further) {
+    __builtin_prefetch(at);
+    if (IS_WIDE) __builtin_prefetch(at + further);
 }
 
 /* A whole row. */
@@ -234,7 +243,7 @@ VEC_INLINE void short_block(const float *weights, int64_t panel, const float *fa
                             int64_t stride, int64_t count, float *sums, int64_t width, ahead *next,
                             const int mr, const int nr, const value_kind kind) {
     const char *asked;
-    int64_t step = next->step;
+    int64_t step = next->step, further = next->further;
     vf sum[8][4];
     begin_pass(next);
     asked = next->at;
@@ -247,7 +256,7 @@ VEC_INLINE void short_block(const float *weights, int64_t panel, const float *fa
     int64_t t = 0, at = 0;
     do { /* there is a key */
         vf value[4];
-        __builtin_prefetch(asked);
+        ask_line(asked, further);
         asked += step;
         for (int j = 0; j < nr; j++)
             value[j] = value_load(v, at + j * VF, kind);

@@ -16,7 +16,8 @@ typedef struct few_keys {
     int64_t stride;   /* bytes */
     int64_t count, depth;
     value_kind kind;
-    float *room; /* of two blocks of keys */
+    float *room;  /* of two blocks of keys */
+    int64_t asks; /* bytes that are asked for with each chunk; 0: rows that lie apart */
 } few_keys;
 
 #if RLX_VEC_BYTES == 64
@@ -89,18 +90,20 @@ VEC_INLINE void few_decode(const char *from, int64_t stride, value_kind kind, fl
 VEC_INLINE void few_block(const few_keys *self, const float *k, const float *q, float *out,
                           const char *from, float *to, ahead *next, const int keys, const int nr) {
     const char *asked = next->at;
-    int64_t step = next->step, stride = self->stride;
+    int64_t step = self->asks, stride = self->stride;
     int64_t back = (self->kind == VALUES_F32 ? 4 : 2) * VF - keys * stride;
     vf sum[FEW_KEYS][4];
     VEC_UNROLLED_MORE for (int i = 0; i < keys; i++) {
         for (int j = 0; j < nr; j++)
             sum[i][j] = vf_set(0);
     }
+    for (int i = 0; i < keys && step == 0; i++)
+        ask_row(next);
     for (int64_t d = 0; d < self->depth; d += VF, k += (keys - 1) * VF, from += back) {
         VEC_ROLLED for (int part = 0; part < VF; part += FEW_CHUNK) {
             vf query[4];
             for (int64_t line = 0; line < step; line += LINE)
-                __builtin_prefetch(asked + line);
+                ask_line(asked + line, FURTHER);
             asked += step;
             few_decode(from, stride, self->kind, to, keys / 4);
             for (int j = 0; j < nr; j++)
@@ -115,7 +118,7 @@ VEC_INLINE void few_block(const few_keys *self, const float *k, const float *q, 
         }
     }
     VEC_UNROLLED_MORE for (int i = 0; i < keys; i += 4) few_store(sum + i, out + i * nr * 4, nr);
-    next->at = asked;
+    if (step != 0) next->at = asked;
 }
 
 /* All keys, `keys` at a time. The last ones are done once more with some before them. */

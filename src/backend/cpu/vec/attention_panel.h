@@ -60,6 +60,7 @@ VEC_OUTLINE ahead rows_ahead(const rlx_tensor *tensor, int64_t base, int64_t fir
     } else if (passes > 0) {
         next.row = next.at;
     }
+    if (IS_WIDE && next.step > 0) next.further = rlx_ref_divide_up(FURTHER, next.step) * next.step;
     return next;
 }
 
@@ -100,7 +101,8 @@ static void make_chunk_scores(const block *self, const tile *now, int64_t seen) 
         keys.rows = fill_up(&keys, at->depth * size);
         keys.stride = at->depth * size;
     }
-    next.step = next.step * (self->panel > 8 ? 4 : FEW_KEYS) * FEW_CHUNK / at->depth;
+    if (at->v->strides[2] == at->width)
+        keys.asks = next.step * (self->panel > 8 ? 4 : FEW_KEYS) * FEW_CHUNK / at->depth;
     few_scores(&keys, self->queries, self->scores, self->panel, &next);
 }
 
