@@ -508,6 +508,7 @@ static void point_span(const vec_frame *frame, int64_t index) {
  * with what it left out as its end: else its loads would have the last twelve bits of the stores
  * just done and wait for them. */
 void vec_run_abreast(const vec_frame *frames, int64_t index, int64_t length) {
+    if (VF < 16) return; /* never called */
     int64_t span = frames->program->abreast, blocks = length / VEC_BLOCK;
     int64_t later = (blocks < 2 * VEC_ABREAST ? blocks / VEC_ABREAST : 2) * VEC_BLOCK;
     int64_t spans[VEC_ABREAST], at[VEC_ABREAST]; /* of a part, and where in it */

@@ -293,7 +293,7 @@ typedef struct ready {
     room at;
 } ready;
 
-static ready make_ready(const rlx_kernel_args *args) {
+static __attribute__((noinline, cold)) ready make_ready(const rlx_kernel_args *args) {
     ready self = {.mm = matmul_make(args)};
     self.by = cut_of(&self.mm);
     self.at = room_of(&self.mm);
