@@ -74,6 +74,9 @@ static int run_command(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    /* Whole lines, so that those of several ranks on one terminal do not mix. */
+    static char lines[4096];
+    setvbuf(stderr, lines, _IOLBF, sizeof lines);
     tool_signals_begin();
     int code = run_command(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;

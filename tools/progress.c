@@ -54,7 +54,10 @@ void tool_progress_show(uint64_t done, uint64_t total, const char *note) {
 }
 
 void tool_progress_end(void) {
-    if (bar.is_drawn) fprintf(stderr, "\r%*s\r", LINE_CELLS, "");
+    if (bar.is_drawn) {
+        fprintf(stderr, "\r%*s\r", LINE_CELLS, "");
+        fflush(stderr);
+    }
     bar.is_drawn = false;
     bar.what = NULL;
 }

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import socket
 import subprocess
 import unittest
 
@@ -34,6 +35,18 @@ class Usage(tool.ToolTest):
         self.rlx("run", "no such file", "--help", prints="usage: rlx run")
         self.rlx("help", "nothing", code=2, says="no verb 'nothing'")
         self.rlx("help", "run", "plan", code=2)
+
+    def test_a_message_is_written_as_whole_lines(self):
+        # Each write to this socket is a packet. Ranks share a stderr: parts of lines would mix.
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for arguments in (["run", "no such file"], ["plan", self.write("m", "rlx 1\nx = y\n")],
+                          ["plan", self.write("m.rlx", "rlx 1\n"), "--disable", "nothing"]):
+            subprocess.run([tool.RLX, *arguments], stderr=theirs, stdout=subprocess.DEVNULL,
+                           cwd=self.folder, env=self.environment, check=False, timeout=240)
+            packet = ours.recv(65536)
+            self.assertRegex(packet, rb"^rlx \w+: .*\n$")
+        ours.close()
+        theirs.close()
 
     def test_version_is_one_line(self):
         self.assertRegex(self.rlx("--version"), r"^rlx \d+\.\d+\.\d+\n$")
