@@ -102,17 +102,17 @@ uint64_t rlx_thread_put_aside(void) {
     return (uint64_t)usage.ru_nivcsw;
 }
 
-/* The processors that the calling thread may use. The system call, because glibc's wrapper takes
- * fixed-size or allocated sets only. */
+/* The processors that a thread may use, 0 being the calling one. The system call, because glibc's
+ * wrapper takes fixed-size or allocated sets only. */
 enum { WORD_BITS = 8 * sizeof(unsigned long) };
 typedef struct affinity {
     unsigned long words[8192 / WORD_BITS]; /* room for 8192 CPUs */
     long bytes;                            /* of them in use; 0 or less: the system does not tell */
 } affinity;
 
-static affinity affinity_get(void) {
+static affinity affinity_get(int32_t number) {
     affinity self = {{0}, 0};
-    self.bytes = syscall(SYS_sched_getaffinity, 0, sizeof self.words, self.words);
+    self.bytes = syscall(SYS_sched_getaffinity, number, sizeof self.words, self.words);
     return self;
 }
 
@@ -123,18 +123,28 @@ static uint32_t affinity_count(const affinity *self) {
     return count;
 }
 
-bool rlx_thread_leave_cpu(int cpu) {
-    const affinity all = affinity_get();
+static bool leave_cpu(int32_t number, int cpu) {
+    const affinity all = affinity_get(number);
     affinity others = all;
     if (all.bytes <= 0 || cpu < 0 || cpu / WORD_BITS >= 8192 / WORD_BITS) return false;
     others.words[cpu / WORD_BITS] &= ~(1ul << cpu % WORD_BITS);
     if (affinity_count(&others) == 0) return false;
-    if (syscall(SYS_sched_setaffinity, 0, all.bytes, others.words) != 0) return false;
-    return syscall(SYS_sched_setaffinity, 0, all.bytes, all.words) == 0;
+    if (syscall(SYS_sched_setaffinity, number, all.bytes, others.words) != 0) return false;
+    return syscall(SYS_sched_setaffinity, number, all.bytes, all.words) == 0;
+}
+
+/* One at a time: of two that move the same thread, one would take the other's narrow affinity for
+ * the one to go back to. */
+bool rlx_thread_leave_cpu(int32_t number, int cpu) {
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&one);
+    bool has_left = leave_cpu(number, cpu);
+    pthread_mutex_unlock(&one);
+    return has_left;
 }
 
 uint32_t rlx_cpu_count(void) {
-    const affinity all = affinity_get();
+    const affinity all = affinity_get(0);
     uint32_t count = affinity_count(&all);
     if (count == 0) count = 1;
     uint32_t quota = rlx_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");

@@ -35,9 +35,10 @@ uint32_t rlx_cpu_count(void);
 /* How often the system took the processor away from this thread while it wanted to go on. */
 uint64_t rlx_thread_put_aside(void);
 
-/* Moves this thread to another processor than `cpu`, if its affinity allows one; the affinity stays
- * as it was. */
-bool rlx_thread_leave_cpu(int cpu);
+/* Moves a thread of this process (0: the calling one) to another processor than `cpu`, if its
+ * affinity allows one; the affinity stays as it was. One that waits for a processor waits for
+ * another one then. */
+bool rlx_thread_leave_cpu(int32_t number, int cpu);
 
 /* The floating-point environment: save, set the default (nearest, no flush to zero, no traps),
  * restore. */

@@ -119,18 +119,48 @@ static void a_thread_leaves_a_processor_and_keeps_its_affinity(void **state) {
     int here = sched_getcpu();
     assert_int_equal(0, sched_getaffinity(0, sizeof before, &before));
     bool has_others = CPU_COUNT(&before) > 1;
-    assert_int_equal(has_others, rlx_thread_leave_cpu(here));
+    assert_int_equal(has_others, rlx_thread_leave_cpu(0, here));
     assert_int_equal(0, sched_getaffinity(0, sizeof after, &after));
     assert_true(CPU_EQUAL(&before, &after));
 
     CPU_ZERO(&one);
     CPU_SET((size_t)here, &one);
     if (sched_setaffinity(0, sizeof one, &one) != 0) skip(); /* not allowed here */
-    assert_false(rlx_thread_leave_cpu(here));
-    assert_false(rlx_thread_leave_cpu(-1));
-    assert_false(rlx_thread_leave_cpu(1 << 20));
+    assert_false(rlx_thread_leave_cpu(0, here));
+    assert_false(rlx_thread_leave_cpu(0, -1));
+    assert_false(rlx_thread_leave_cpu(0, 1 << 20));
     assert_int_equal(here, sched_getcpu());
     assert_int_equal(0, sched_setaffinity(0, sizeof before, &before));
+}
+
+typedef struct waiter {
+    _Atomic int32_t number;
+    _Atomic bool may_end;
+} waiter;
+static void *wait_for_the_end(void *user) {
+    waiter *self = user;
+    atomic_store(&self->number, rlx_thread_number());
+    while (!atomic_load(&self->may_end))
+        rlx_cpu_relax();
+    return NULL;
+}
+
+static void another_thread_is_moved_and_keeps_its_affinity(void **state) {
+    (void)state;
+    waiter other = {0};
+    pthread_t thread;
+    cpu_set_t before, after;
+    assert_int_equal(0, sched_getaffinity(0, sizeof before, &before));
+    assert_int_equal(RLX_OK, rlx_thread_start(&thread, wait_for_the_end, &other));
+    while (atomic_load(&other.number) == 0)
+        sched_yield();
+    int32_t number = atomic_load(&other.number);
+    assert_int_equal(CPU_COUNT(&before) > 1, rlx_thread_leave_cpu(number, sched_getcpu()));
+    assert_int_equal(0, sched_getaffinity(number, sizeof after, &after));
+    assert_true(CPU_EQUAL(&before, &after));
+    atomic_store(&other.may_end, true);
+    pthread_join(thread, NULL);
+    assert_false(rlx_thread_leave_cpu(INT32_MAX, sched_getcpu())); /* nobody's number */
 }
 
 static void entering_sets_nearest_and_leaving_restores(void **state) {
@@ -173,6 +203,7 @@ int main(void) {
         cmocka_unit_test(the_clock_never_runs_backwards),
         cmocka_unit_test(the_cpu_count_follows_the_affinity_mask),
         cmocka_unit_test(a_thread_leaves_a_processor_and_keeps_its_affinity),
+        cmocka_unit_test(another_thread_is_moved_and_keeps_its_affinity),
         cmocka_unit_test(entering_sets_nearest_and_leaving_restores),
 #if defined(__SSE2__)
         cmocka_unit_test(flush_to_zero_is_switched_off_inside),

@@ -24,7 +24,8 @@
  * Sleep. Whom the system puts to sleep it wakes in 5 to 50 us, on a virtual machine in more: as
  * long as a small step takes. So inside a run threads look out for longer than one such step before
  * they sleep, and behind one if the run before it followed as closely; else, and while the caller
- * works alone, only briefly. */
+ * works alone, only briefly. A worker that has been woken and not come yet is not waited for; where
+ * that takes long, it may be waiting for the caller's own processor, and is moved off it. */
 #include "backend/cpu/pool.h"
 
 #include "base/thread.h"
@@ -37,6 +38,7 @@ enum {
     ALONE_TIMES = 8,           /* how long the caller works alone after crowding: times its cost */
     ALONE_MOST_NS = 128000000, /* and at most */
     FRESH_NS = 700000,         /* how long a worker works before it lets others run */
+    LATE_NS = 30000,           /* how long a worker that is woken may take before it is moved */
     BESIDE_NS = 500000,        /* what a worker on the caller's processor costs, about */
     SPINS_PER_LOOK = 32,       /* pauses between two looks at the clock */
     CHUNKS = 64,               /* of a large job, about */
@@ -77,7 +79,10 @@ typedef struct pool_seat {
     _Alignas(APART) _Atomic uint64_t claims; /* on its part: the job, and how many chunks */
     _Alignas(APART) _Atomic int64_t done;    /* items that it has done, ever; not the caller's */
     _Alignas(APART) _Atomic uint32_t asleep; /* 1: it sleeps on this word, or is about to */
+    _Atomic int32_t number;                  /* the system's, of a worker */
     int64_t counted;                         /* `done` after the last job; the caller's */
+    uint64_t called_ns; /* since when it is awaited from its sleep; 0: it is there; the caller's */
+    bool is_moved;      /* it took long, and was moved off the caller's processor */
     rlx_pool *pool;
     pthread_t thread;
 } pool_seat;
@@ -210,7 +215,7 @@ static void refresh(worker_state *self) {
 static bool keep_clear_of_the_caller(rlx_pool *pool, int caller_cpu) {
     int here = sched_getcpu();
     if (here < 0 || here != caller_cpu) return true;
-    if (rlx_thread_leave_cpu(here)) return true;
+    if (rlx_thread_leave_cpu(0, here)) return true;
     note_crowding(pool, BESIDE_NS);
     return false;
 }
@@ -322,6 +327,7 @@ static void *worker_body(void *argument) {
     worker_state self = {.pool = pool, .seat = seat, .number = (uint32_t)(seat - pool->seats)};
     uint64_t seen = 0;
     (void)rlx_fp_mode_enter();
+    atomic_store_explicit(&seat->number, rlx_thread_number(), memory_order_relaxed);
     while (atomic_load_explicit(&pool->stop, memory_order_acquire) == 0) {
         lookout spin = {0};
         while (serial_of(pool) == seen && look_on(pool, &spin)) {
@@ -333,8 +339,22 @@ static void *worker_body(void *argument) {
 }
 
 static void wake(pool_seat *seat) {
-    if (atomic_exchange_explicit(&seat->asleep, 0, memory_order_acq_rel) != 0)
-        rlx_futex_wake(&seat->asleep, 1);
+    if (atomic_exchange_explicit(&seat->asleep, 0, memory_order_acq_rel) == 0) return;
+    rlx_futex_wake(&seat->asleep, 1);
+    seat->called_ns = rlx_now_ns();
+    seat->is_moved = false;
+}
+
+/* Whether a worker has been woken and has done nothing yet. One that has not come for long may have
+ * been put on the caller's own processor, where it waits until the caller sleeps. */
+static bool is_awaited(pool_seat *seat) {
+    if (seat->called_ns == 0) return false;
+    if (!seat->is_moved && rlx_now_ns() - seat->called_ns > LATE_NS) {
+        int32_t number = atomic_load_explicit(&seat->number, memory_order_relaxed);
+        if (number != 0) (void)rlx_thread_leave_cpu(number, sched_getcpu());
+        seat->is_moved = true;
+    }
+    return true;
 }
 
 /* Whether all items are done, `mine` of them by the caller. */
@@ -398,10 +418,14 @@ static int64_t run_own_part(rlx_pool *pool, const pool_task *task) {
     return done;
 }
 
-/* What others have not claimed when they have had a moment for it; returns how many items. */
+/* What others have not claimed when they have had a moment for it, those who are there; returns how
+ * many items. */
 static int64_t help(rlx_pool *pool, const pool_task *task, int64_t mine) {
     int64_t begin, end, done = 0;
-    for (uint32_t i = 0; i < PATIENCE; i++) {
+    uint32_t there = 0;
+    for (uint32_t i = 1; i < task->parts; i++)
+        there += !is_awaited(&pool->seats[i]);
+    for (uint32_t i = 0; i < PATIENCE && there > 0; i++) {
         if (is_done(pool, task, mine)) return 0;
         rlx_cpu_relax();
     }
@@ -410,6 +434,13 @@ static int64_t help(rlx_pool *pool, const pool_task *task, int64_t mine) {
             done += run_chunk(task, 0, begin, end);
     }
     return done;
+}
+
+/* What a worker has done so far, at the end of a job. */
+static void count(pool_seat *seat) {
+    int64_t done = atomic_load_explicit(&seat->done, memory_order_relaxed);
+    if (done != seat->counted) seat->called_ns = 0;
+    seat->counted = done;
 }
 
 /* The caller has its first chunk before anybody knows of the job, and does not look whether all of
@@ -430,7 +461,7 @@ static void run_shared(rlx_pool *pool, const rlx_pool_job *job) {
     mine += help(pool, &task, mine);
     wait_for_workers(pool, &task, mine);
     for (uint32_t i = 1; i < task.parts; i++)
-        pool->seats[i].counted = atomic_load_explicit(&pool->seats[i].done, memory_order_relaxed);
+        count(&pool->seats[i]);
 }
 
 typedef struct crew_job {
