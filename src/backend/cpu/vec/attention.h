@@ -210,10 +210,12 @@ VEC_INLINE vf value_load(const void *v, int64_t at, const value_kind kind) {
 typedef struct ahead {
     const char *at;  /* what comes next */
     int64_t step;    /* from row to row, or from turn to turn */
-    int64_t further; /* about FURTHER, in whole steps */
+    int64_t further; /* what is asked for as well: about FURTHER on, or a line of the next tile */
     int64_t last;    /* where the last line of a row begins */
     const char *row; /* the first one, where each pass asks for one line of every row; else NULL */
     int64_t line;    /* of the next pass */
+    int64_t passes;  /* until `further` is `then`; 0: never */
+    int64_t then;
 } ahead;
 
 /* Rows side by side are asked for in equal steps over all passes. */
@@ -221,13 +223,14 @@ VEC_INLINE void begin_pass(ahead *next) {
     if (next->row == NULL) return;
     next->at = next->row + next->line;
     next->line = next->line < next->last ? next->line + LINE : 0;
+    if (next->passes > 0 && --next->passes == 0) next->further = next->then;
 }
 
-/* A line, and one further on: the processor's own prefetches end with a page
+/* A line, and one further on, for the second cache: the processor's own prefetches end with a page
  * of 4 KiB, and begin late in the next. */
 VEC_INLINE void ask_line(const char *at, int64_t further) {
     __builtin_prefetch(at);
-    if (IS_WIDE) __builtin_prefetch(at + further);
+    if (IS_WIDE) __builtin_prefetch(at + further, 0, 2);
 }
 
 /* A whole row. */
@@ -243,10 +246,10 @@ VEC_INLINE void short_block(const float *weights, int64_t panel, const float *fa
                             int64_t stride, int64_t count, float *sums, int64_t width, ahead *next,
                             const int mr, const int nr, const value_kind kind) {
     const char *asked;
-    int64_t step = next->step, further = next->further;
     vf sum[8][4];
     begin_pass(next);
     asked = next->at;
+    const int64_t step = next->step, further = next->further;
     for (int i = 0; i < mr; i++) {
         for (int j = 0; j < nr; j++) {
             sum[i][j] = vf_load(sums + i * width + j * VF);

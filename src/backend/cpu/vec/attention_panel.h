@@ -12,7 +12,6 @@ typedef struct tile {
     int64_t k_base, v_base; /* of the head */
     const float *keys, *values;
     int64_t k_stride, v_stride;
-    enum { UNKNOWN, NUMBERS, OTHERS } content; /* of the values; asked for where keys are hidden */
 } tile;
 
 static tile make_tile(const block *self, int64_t first, int64_t count) {
@@ -114,6 +113,24 @@ static ahead next_keys(const block *self, const tile *now, int64_t passes) {
                       is_last ? 0 : now->first + TILE_KEYS, passes);
 }
 
+/* Keys and values of the next tile or head, row by row beside the values of this one, which are
+ * there: many rows want all of it in the second cache, where only the first of them has to wait. */
+static ahead next_tile(const block *self, const tile *now) {
+    const rlx_tensor *k = self->at->k, *v = self->at->v;
+    const int64_t row = v->strides[2];
+    bool is_last = now->first + now->count >= self->at->keys;
+    ahead next = rows_ahead(v, now->v_base, now->first, 0);
+    if (!self->tiles->k_in_place || !self->tiles->v_in_place || k->strides[2] != row)
+        return (ahead){.at = next.at};
+    int64_t keys = now->k_base + (is_last ? k->strides[1] : (now->first + now->count) * row);
+    int64_t values = is_last ? v->strides[1] - now->first * row : now->count * row;
+    next.row = next.at;
+    next.further = (intptr_t)((const float *)k->data + keys) - (intptr_t)next.at;
+    next.passes = 1 + rlx_ref_divide_up(self->at->depth, VF);
+    next.then = values * (int64_t)sizeof(float);
+    return next;
+}
+
 /* Values where they are, in columns of two or three vectors; the keys of the next tile or head come
  * meanwhile. */
 static void add_few_values(const block *self, const tile *now, const weighed *by, float *sums) {
@@ -131,6 +148,7 @@ static void add_few_values(const block *self, const tile *now, const weighed *by
         stride = now->v_stride, size = sizeof(float);
     }
     if (tiles->is_short) next = next_keys(self, now, parts * groups);
+    if (IS_WIDE && !tiles->is_short) next = next_tile(self, now);
     for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
         n = (vectors - j + parts - part - 1) / (parts - part);
         next = (tiles->kind == VALUES_F32   ? short_values_f32
@@ -147,16 +165,6 @@ VEC_INLINE vf tile_value(const block *self, const tile *now, int64_t t, int64_t 
     int64_t at = now->v_base + (now->first + t) * v->strides[2] + i;
     return self->tiles->kind == VALUES_F16 ? value_load(v->data, at, VALUES_F16)
                                            : value_load(v->data, at, VALUES_BF16);
-}
-
-/* Infinities and NaN times 0 are not 0. */
-VEC_OUTLINE bool has_only_numbers(const block *self, const tile *now) {
-    vi above = {0}; /* the sign of a sum tells an exponent of ones */
-    for (int64_t t = 0; t < now->count; t++) {
-        for (int64_t i = 0; i < self->tiles->padded_width; i += VF)
-            above |= ((vi)tile_value(self, now, t, i) & INT32_MAX) + 0x00800000;
-    }
-    return vi_all(above >= 0);
 }
 
 /* Values that are no numbers must not reach rows that do not see them: weights of 0 are skipped. */
@@ -291,7 +299,7 @@ static void make_panel_scores(const block *self, const tile *now, int64_t r, int
 }
 
 /* One panel of rows, from `r` on, on one tile. */
-static void do_panel(block *self, tile *now, int64_t r, int64_t panel) {
+static void do_panel(block *self, const tile *now, int64_t r, int64_t panel) {
     const rlx_attention *at = self->at;
     const tiling *tiles = self->tiles;
     self->panel = panel;
@@ -316,12 +324,9 @@ static void do_panel(block *self, tile *now, int64_t r, int64_t panel) {
     if (at->mask->data != NULL) add_mask(self, r, row_count, now->first, seen);
     if (is_hiding || (!IS_WIDE && tiles->is_along && row_count < panel))
         hide_keys(self, r, now->first, seen, counts);
-    if ((is_hiding || at->mask->data != NULL) && now->content == UNKNOWN)
-        now->content = has_only_numbers(self, now) ? NUMBERS : OTHERS;
-    if (self->skips_zeros) now->content = OTHERS;
-    if (weigh(self, r, seen, counts) && !self->begins && (!IS_WIDE || now->content == OTHERS))
+    if (weigh(self, r, seen, counts) && !self->begins && (!IS_WIDE || self->skips_zeros))
         rescale(self, r, row_count);
-    if (now->content == OTHERS) {
+    if (self->skips_zeros) {
         if (self->begins) clear_sums(self, r, row_count);
         add_seen_values(self, now, r, row_count, seen);
     } else if (IS_WIDE || tiles->kind != VALUES_F32 || (tiles->is_along && tiles->v_in_place)) {
