@@ -39,6 +39,10 @@ static void write_case(uint32_t index, char *text, uint32_t bytes) {
         m = 20, n = 256, k = 1024, batch = 16, turn_a = shares = false, layout = VECTOR_COLUMNS;
         a = b = "f32", store = 1;
     }
+    if (index == 5) { /* many blocks of few rows, some a tile higher, copied and run as one */
+        m = 152, n = 16, k = 2000, batch = 1, turn_a = true, layout = VECTOR_COLUMNS;
+        a = b = "f32";
+    }
     if (index % 11 == 4) a = b = "f64", layout = 0, store = 0;
     if (index == 2 || index == 3) m = 2, k = 700, n = 100, a = "f16", layout = VECTOR_COLUMNS;
     int at = snprintf(text, bytes, "rlx 1\ninput a : %s[%d, %d, %d]\ninput b : %s[%d, %d, %d]\n", a,

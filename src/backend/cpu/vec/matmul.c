@@ -286,17 +286,28 @@ static void run_few(const block *self) {
     }
 }
 
+/* So many items that follow each other are one. Blocks of rows, for fewer and higher tiles; items
+ * of one row, for more streams; of few with all of k in a block, since such an item is small. */
+static int64_t together(const matmul *mm, const cut *by) {
+    const int64_t rows = (by->heights.each + (by->heights.more > 0)) * by->height;
+    if (!by->is_thin) return rows < 1 || rows > most_rows(mm) ? 1 : most_rows(mm) / rows;
+    if (mm->m == 1) return by->column_blocks;
+    return by->depth_blocks > 1 ? 1 : BLOCK_COLUMNS / MATMUL_COLUMNS / by->panels;
+}
+
 /* What hangs on shapes alone: worked out once, since a small product takes as long. */
 typedef struct ready {
     matmul mm;
     cut by;
     room at;
+    int64_t together; /* items that follow each other and are run as one, at most */
 } ready;
 
 static __attribute__((noinline, cold)) ready make_ready(const rlx_kernel_args *args) {
     ready self = {.mm = matmul_make(args)};
     self.by = cut_of(&self.mm);
     self.at = room_of(&self.mm);
+    self.together = together(&self.mm, &self.by);
     return self;
 }
 
@@ -309,26 +320,18 @@ static void run_thin(block *self, int64_t column, int64_t count) {
     run_few(self);
 }
 
-/* `count` items of few rows, or one. */
-static void run_item(block *self, int64_t row, int64_t column, int64_t count) {
+/* `count` items: of few rows beside each other, else below each other. */
+static void run_items(block *self, int64_t row, int64_t column, int64_t count) {
     const matmul *mm = self->mm;
     const cut *by = self->by;
-    const int64_t end = part_start(&by->groups, column + count) * by->beside;
+    const int64_t end = part_start(&by->groups, column + (by->is_thin ? count : 1)) * by->beside;
     self->m = row_start(mm, by, row);
     self->first_panel = part_start(&by->groups, column) * by->beside;
     self->panels = matmul_least(end, matmul_up(mm->n, MATMUL_COLUMNS)) - self->first_panel;
-    const int64_t rows = row_start(mm, by, row + 1) - self->m;
+    const int64_t rows = row_start(mm, by, row + (by->is_thin ? 1 : count)) - self->m;
     if (rows != self->tiles.rows) self->tiles = tiling_of(rows, by->beside, self->kind);
     self->is_copied = is_copied(mm, by);
     run_block(self);
-}
-
-/* So many items of few rows that follow each other are one: of one row, for more streams; of
- * several with all of k in a block, since such an item is small. */
-static int64_t together(const matmul *mm, const cut *by) {
-    if (!by->is_thin) return 1;
-    if (mm->m == 1) return by->column_blocks;
-    return by->depth_blocks > 1 ? 1 : BLOCK_COLUMNS / MATMUL_COLUMNS / by->panels;
 }
 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
@@ -341,20 +344,21 @@ static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     float *workspace = from->at.all <= SMALL_ROOM ? here : args->workspace;
     block self = {.mm = mm, .by = by, .kind = is_packed(mm) ? kind_of(mm->b->dtype) : PANEL_F32};
     self.a = workspace, self.b = workspace + from->at.b, self.sums = workspace + from->at.sums;
-    const int64_t per_batch = by->row_blocks * by->column_blocks, most = together(mm, by);
+    const int64_t per_batch = by->row_blocks * by->column_blocks, most = from->together;
     int64_t batch = begin / per_batch, rest = begin % per_batch;
     int64_t row = rest % by->row_blocks, column = rest / by->row_blocks;
     self.at = rlx_cpu_matmul_batch_at(mm, batch);
     for (int64_t item = begin, count; item < end; item += count) {
-        count = matmul_least(matmul_least(end - item, by->column_blocks - column), most);
+        int64_t left = by->is_thin ? by->column_blocks - column : by->row_blocks - row;
+        count = matmul_least(matmul_least(end - item, left), most);
         if (by->is_thin && mm->m <= FEW_ROWS) {
             run_thin(&self, column, count);
         } else {
-            run_item(&self, row, column, count);
+            run_items(&self, row, column, count);
         }
-        row += count; /* several items have one block of rows */
+        row += count; /* items of few rows have one block of them */
         if (row < by->row_blocks) continue;
-        row = 0, column += count;
+        row = 0, column += by->is_thin ? count : 1;
         if (column < by->column_blocks || item + count >= end) continue;
         column = 0;
         self.at = rlx_cpu_matmul_batch_at(mm, ++batch);
