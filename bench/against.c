@@ -5,8 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ROUNDS = 300000 };
-
 bool against_begin(against *self, FILE *out, bool json) {
     *self = (against){.kernels = probe_best()};
     void *memory =
@@ -31,14 +29,14 @@ int against_end(against *self, bool is_done) {
 
 double against_multiply_add(void *user, uint32_t thread, uint32_t threads) {
     const against *self = user;
-    (void)thread, (void)threads;
-    return self->kernels->multiply_add(ROUNDS);
+    (void)thread;
+    return probe_amount(self->kernels->multiply_add, self->amount / threads);
 }
 
 double against_multiply_bytes(void *user, uint32_t thread, uint32_t threads) {
     const against *self = user;
-    (void)thread, (void)threads;
-    return self->kernels->multiply_bytes(ROUNDS);
+    (void)thread;
+    return probe_amount(self->kernels->multiply_bytes, self->amount / threads);
 }
 
 double against_read(void *user, uint32_t thread, uint32_t threads) {
@@ -70,6 +68,7 @@ bool against_measure(against *self, const subject *what, ready *model) {
     rlx_bench_pin pin = rlx_bench_pin_begin();
     bool is_done = true;
     rlx_bench_pairs_begin(&pairs);
+    self->amount = what->amount;
     for (uint32_t trial = 0; is_done && trial <= rlx_bench_trials(what->bar); trial++) {
         rlx_bench_settle(&self->report, what->threads);
         if (what->threads == 1) rlx_bench_pin_to(&pin, trial, 0);

@@ -9,13 +9,15 @@
 #include "probe.h"
 #include "ready.h"
 
-/* What a pass over memory reads: more than any cache holds. */
+/* What a pass over memory reads: more than a core's own caches hold many times, and mostly more
+ * than all; where a last cache is larger, a virtual machine has a part of it. */
 #define AGAINST_READ_BYTES ((size_t)256 << 20)
 
 typedef struct against {
     rlx_bench_report report;
     const probe_kernels *kernels;
     uint8_t *memory; /* AGAINST_READ_BYTES of it; owned */
+    double amount;   /* of what is measured now: limits of arithmetic do as much */
 } against;
 
 /* Says how busy the machine is and prints the head. False with a message; end it in any case. */

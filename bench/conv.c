@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 1000000, COPY_BYTES = 8 << 20 };
+enum { COPY_BYTES = 8 << 20 };
 
 /* When one thread began and ended its part of a copy. */
 typedef struct copy_span {
@@ -25,6 +25,7 @@ typedef struct bench {
     uint32_t threads; /* at hand */
     uint8_t *from, *to;
     size_t bytes;            /* that the copy at hand moves */
+    double flops;            /* of the convolutions at hand: the limit does as many */
     _Atomic uint32_t copied; /* parts begun in all copies so far */
     copy_span spans[COPY_THREADS];
 } bench;
@@ -56,8 +57,9 @@ static void print_rates(bench *self, const char *what, const char *unit,
 }
 
 static double work_multiply_add(void *user, uint32_t thread, uint32_t threads) {
-    (void)user, (void)thread, (void)threads;
-    return probe_best()->multiply_add(ROUNDS);
+    const bench *self = user;
+    (void)thread;
+    return probe_amount(probe_best()->multiply_add, self->flops / threads);
 }
 
 /* A thread that slept at the barrier of the crew is woken late, by more than a small copy takes:
@@ -172,6 +174,7 @@ static bool measure_network(bench *self, const char *network, rlx_exec *exec, ne
     char name[120];
     bool is_done = check(network, fill_input(exec)) && check(network, rlx_exec_run(exec, 0));
     limit.count = ours.count = pairs.count = times.count = rlx_bench_trials(bars.bar);
+    (void)conv_ns(exec, &self->flops);
     for (uint32_t i = 0; i < times.count && is_done; i++) {
         double flops = 0;
         rlx_bench_settle(&self->report, self->threads);

@@ -30,6 +30,11 @@ const probe_kernels *probe_best(void);
 /* For processors of a kind; NULL when this one is not of it. */
 const probe_kernels *probe_x86(void);
 
+/* Rounds of a loop until about `amount` operations are done, and so many at least that clocks do
+ * not matter. A limit does as much as what is held against it: beside others who take a core now
+ * and then, the best of short looks is what nothing long can reach. Returns how many were done. */
+double probe_amount(double (*loop)(uint64_t rounds), double amount);
+
 /* Steps that hang on each other and take one cycle each. Returns how many were done. */
 double probe_chain(uint64_t steps);
 

@@ -25,6 +25,14 @@ double probe_chain(uint64_t steps) {
     return (double)((steps + 7) / 8 * 8);
 }
 
+double probe_amount(double (*loop)(uint64_t rounds), double amount) {
+    enum { ROUNDS = 300000 };
+    double done = loop(ROUNDS);
+    while (done < amount)
+        done += loop(ROUNDS);
+    return done;
+}
+
 static vec4 multiply_add(vec4 sum, vec4 x, vec4 y) {
 #if defined(__aarch64__)
     return (vec4)vfmaq_f32((float32x4_t)y, (float32x4_t)sum, (float32x4_t)x);
