@@ -22,10 +22,11 @@ static uint32_t detect(void) {
     const uint32_t avx512_needs =
         bit_AVX512F | bit_AVX512BW | (uint32_t)bit_AVX512VL | bit_AVX512DQ;
     uint32_t a, b, c, d, leaf1_c, saved, flags = 0;
-    if (!__get_cpuid(1, &a, &b, &leaf1_c, &d)) return 0;
-    if (!(leaf1_c & bit_OSXSAVE) || !(leaf1_c & bit_AVX)) return 0;
+    if (__get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx) flags |= RLX_CPU_INTEL;
+    if (!__get_cpuid(1, &a, &b, &leaf1_c, &d)) return flags;
+    if (!(leaf1_c & bit_OSXSAVE) || !(leaf1_c & bit_AVX)) return flags;
     saved = saved_registers();
-    if ((saved & SAVES_AVX) != SAVES_AVX) return 0;
+    if ((saved & SAVES_AVX) != SAVES_AVX) return flags;
     if (leaf1_c & bit_F16C) flags |= RLX_CPU_F16C;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return flags;
     if (!(b & bit_AVX2) || !(leaf1_c & bit_FMA)) return flags;
@@ -62,7 +63,7 @@ static const struct {
     const char *name;
 } flag_names[] = {
     {RLX_CPU_AVX2, "avx2"}, {RLX_CPU_F16C, "f16c"}, {RLX_CPU_AVX512, "avx512"},
-    {RLX_CPU_VNNI, "vnni"}, {RLX_CPU_NEON, "neon"},
+    {RLX_CPU_VNNI, "vnni"}, {RLX_CPU_NEON, "neon"}, {RLX_CPU_INTEL, "intel"},
 };
 
 static size_t append(char *out, size_t used, size_t out_bytes, const char *text) {

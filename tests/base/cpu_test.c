@@ -98,6 +98,7 @@ static void flags_agree_with_the_compiler_runtime(void **state) {
     assert_int_equal(!!(flags & RLX_CPU_AVX512),
                      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"));
+    assert_int_equal(!!(flags & RLX_CPU_INTEL), !!__builtin_cpu_is("intel"));
 }
 #endif
 

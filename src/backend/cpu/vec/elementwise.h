@@ -11,6 +11,7 @@
 #define RLX_BACKEND_CPU_VEC_ELEMENTWISE_H
 
 #include "backend/cpu/vec/vec.h"
+#include "base/cpu.h"
 #include "ir/chain.h"
 #include "ir/dtype.h"
 
@@ -21,12 +22,21 @@ enum {
     VEC_BLOCK = 8 * VF,        /* elements that links hand on in registers */
     VEC_LINKS = 168,           /* of a chain at most */
     VEC_FETCHES = 8,           /* links that only ask for memory, at most */
-    VEC_AHEAD = 2048,          /* bytes that inputs are asked for ahead of their use */
+    VEC_AHEAD = 512 * VF,      /* bytes that inputs are asked for ahead of their use */
     VEC_ABREAST = 4,           /* spans that run side by side, if they need at most */
     VEC_ABREAST_FRAME = 4096,  /* so many bytes */
     VEC_ABREAST_LINKS = 32,    /* and links each */
     VEC_FRAME_MOST = 96 * 1024 /* bytes of tiles that a run may need; most need far less */
 };
+
+/* Which of two ways is fast at levels of 64 bytes. The stand-in of tests counts as Intel's. */
+VEC_INLINE bool vec_is_intel(void) {
+#if defined(__AVX512F__)
+    return (rlx_cpu_flags() & RLX_CPU_INTEL) != 0;
+#else
+    return true;
+#endif
+}
 
 typedef struct vec_step vec_step;
 /* Does `count` cells. `out` may be an operand itself. */

@@ -178,10 +178,11 @@ bool vec_make_code(vec_program *self) {
     if (store == NULL) return false;
     widen_inputs(self);
     for (uint32_t s = 0; s < self->step_count; s++) {
-        for (; fetched * self->step_count <= s * fetch_count && fetched < fetch_count; fetched++)
+        for (; fetched * self->step_count < (s + 1) * fetch_count; fetched++)
             add_fetch(self, fetches[fetched]);
         add_step(self, s);
     }
+    RLX_ASSERT(fetched == fetch_count);
     add(self, store, VEC_SLOT_OUT, NULL);
     return true;
 }

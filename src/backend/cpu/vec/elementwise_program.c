@@ -331,12 +331,12 @@ static void lay_out(vec_program *self) {
     if (is_in_memory) self->tile = INT64_MAX; /* one loop over everything */
 }
 
-/* Spans that run side by side: memory that is read in several places at once is read faster. Rows,
- * or a part of an item each. */
+/* Spans that run side by side: rows, or a part of an item each. Intel's cores read memory faster in
+ * several places at once, AMD's slower. */
 static int64_t span_abreast(const vec_program *self) {
     int64_t row = self->sweep.dims[self->sweep.rank - 1];
     int64_t span = row < self->item / VEC_ABREAST ? row : self->item / VEC_ABREAST;
-    bool is_possible = VF >= 16 && self->is_past_caches && self->has_code &&
+    bool is_possible = VF >= 16 && vec_is_intel() && self->is_past_caches && self->has_code &&
                        vec_reads_in_place(self) && self->frame_bytes <= VEC_ABREAST_FRAME &&
                        self->link_count <= VEC_ABREAST_LINKS;
     if (!is_possible || span == 0 || span % VEC_BLOCK != 0) return 0; /* rows may be empty */
