@@ -107,6 +107,10 @@ LONG_OPS(LONG)
 /* Shorter where the result has 16 bits. */
 LONG(SILU_HALF, silu_half, IN_TURN)
 LONG(GELU_TANH_HALF, gelu_tanh_half, IN_TURN)
+#if RLX_VEC_BYTES == 64
+/* Where divisions are quick. */
+LONG(SIGMOID_QUOTIENT, sigmoid_quotient, IN_TURN)
+#endif
 
 #define OTHER(name)                                                                                \
     LINK(unary_##name) {                                                                           \
@@ -247,6 +251,10 @@ REMAINDER(FMOD, false)
 static vec_link_run short_link(const vec_step *step) {
     bool is_half = step->dtype == RLX_DTYPE_F16 || step->dtype == RLX_DTYPE_BF16;
     switch (step->op) {
+#if RLX_VEC_BYTES == 64
+    case RLX_OP_SIGMOID:
+        return vec_is_intel() ? NULL : unary_SIGMOID_QUOTIENT;
+#endif
     case RLX_OP_SILU:
         return is_half ? unary_SILU_HALF : NULL;
     case RLX_OP_GELU_TANH:

@@ -146,9 +146,19 @@ VEC_INLINE vec_reduced vec_sigmoid_begin(vf x) {
     t = vf_fma(t, scale, vf_set(119.0f * whole));
     return (vec_reduced){vf_fma(x, vf_set(0x1.575c86p+7f), -t), power};
 }
+/* 2^(-r / 119) is (q - r) / (q + r): so the function is b / (b + (q - r) 2^k) with b = q + r. One
+ * quotient for both; with an approximate reciprocal it would come too close to the bound. q is
+ * vec_power_quotient of r / 119, times 119. */
+VEC_INLINE vf vec_sigmoid_quotient_end(vf x, vec_reduced z) {
+    vf s = z.r * z.r, q = vf_fma(s, vf_set(-0x1.2da088p-31f), vf_set(0x1.fcfa7ep-11f));
+    q = vf_fma(q, s, vf_set(0x1.575c86p+8f));
+    vf b = (vf)((vi)(q + z.r) - (63 << 23));
+    (void)x;
+    return b / vf_fma(q - z.r, z.power, b);
+}
 #if RLX_VEC_BYTES == 64
 /* 2^(-r / 119) as a polynomial, one term after the other: instructions count, not how long they
- * wait for each other. */
+ * wait for each other. For processors that divide slowly, as Intel's do. */
 VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     vf p = vf_fma(z.r, vf_set(0x1.f26b74p-55f), vf_set(-0x1.f9c77ap-45f));
     p = vf_fma(p, z.r, vf_set(0x1.a5e63cp-35f));
@@ -159,17 +169,9 @@ VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
     (void)x;
     return vec_reciprocal(vf_fma(p, z.power, vf_set(0x1p-63f))) * 0x1p-63f;
 }
+#define vec_sigmoid_quotient_begin vec_sigmoid_begin
 #else
-/* 2^(-r / 119) is (q - r) / (q + r): so the function is b / (b + (q - r) 2^k) with b = q + r. One
- * quotient for both; with an approximate reciprocal it would come too close to the bound. q is
- * vec_power_quotient of r / 119, times 119. */
-VEC_INLINE vf vec_sigmoid_end(vf x, vec_reduced z) {
-    vf s = z.r * z.r, q = vf_fma(s, vf_set(-0x1.2da088p-31f), vf_set(0x1.fcfa7ep-11f));
-    q = vf_fma(q, s, vf_set(0x1.575c86p+8f));
-    vf b = (vf)((vi)(q + z.r) - (63 << 23));
-    (void)x;
-    return b / vf_fma(q - z.r, z.power, b);
-}
+#define vec_sigmoid_end vec_sigmoid_quotient_end
 #endif
 VEC_INLINE vf vf_sigmoid(vf x) {
     return vec_sigmoid_end(x, vec_sigmoid_begin(x));
