@@ -11,7 +11,6 @@
 #define RLX_BACKEND_CPU_VEC_ELEMENTWISE_H
 
 #include "backend/cpu/vec/vec.h"
-#include "base/cpu.h"
 #include "ir/chain.h"
 #include "ir/dtype.h"
 
@@ -28,15 +27,6 @@ enum {
     VEC_ABREAST_LINKS = 32,    /* and links each */
     VEC_FRAME_MOST = 96 * 1024 /* bytes of tiles that a run may need; most need far less */
 };
-
-/* Which of two ways is fast at levels of 64 bytes. The stand-in of tests counts as Intel's. */
-VEC_INLINE bool vec_is_intel(void) {
-#if defined(__AVX512F__)
-    return (rlx_cpu_flags() & RLX_CPU_INTEL) != 0;
-#else
-    return true;
-#endif
-}
 
 typedef struct vec_step vec_step;
 /* Does `count` cells. `out` may be an operand itself. */

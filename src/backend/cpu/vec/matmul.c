@@ -265,6 +265,7 @@ static void run_block(block *self) {
 /* Several panels for one to three rows of a. */
 static void run_few(const block *self) {
     const matmul *mm = self->mm;
+    const int64_t most = vec_is_intel() ? FEW_PANELS : FEW_OTHERS;
     float sums[FEW_ROWS * FEW_PANELS * MATMUL_COLUMNS];
     const float *a = (const float *)mm->a->data + self->at.a;
     int64_t a_row = is_direct(mm) ? mm->a_m : matmul_up(mm->k, 16) * 16;
@@ -274,7 +275,7 @@ static void run_few(const block *self) {
     int64_t apart = mm->k * MATMUL_COLUMNS * matmul_kind_bytes(self->kind);
     for (int64_t p = 0, count; p < self->panels; p += count) {
         const few_fn *of = fews[self->kind][mm->m - 1];
-        for (count = FEW_PANELS; of[count] == NULL || count > self->panels - p;)
+        for (count = most; of[count] == NULL || count > self->panels - p;)
             count--;
         const int64_t n = (self->first_panel + p) * MATMUL_COLUMNS;
         const bool is_bare = mm->m == 1 && mm->is_bare && mm->n - n >= count * MATMUL_COLUMNS;

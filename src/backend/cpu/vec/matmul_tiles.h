@@ -9,6 +9,7 @@
 enum {
     FEW_ROWS = 3,                  /* even fewer: an item is several panels side by side */
     FEW_PANELS = VF < 16 ? 4 : 12, /* at once, of one row */
+    FEW_OTHERS = 4,                /* the same where few streams are as fast, or faster */
     SHORT_ROWS = 6,                /* of a tile at most, where it has two panels or is not full */
 };
 

@@ -10,6 +10,7 @@
 #define RLX_BACKEND_CPU_VEC_H
 
 #include "backend/cpu/table.h"
+#include "base/cpu.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -50,6 +51,15 @@
 #define VEC_NAN      __builtin_nanf("")
 
 enum { VF = RLX_VEC_BYTES / 4 }; /* 32-bit lanes */
+
+/* Which of two ways is fast at levels of 64 bytes. The stand-in of tests counts as Intel's. */
+VEC_INLINE bool vec_is_intel(void) {
+#if defined(__AVX512F__)
+    return (rlx_cpu_flags() & RLX_CPU_INTEL) != 0;
+#else
+    return true;
+#endif
+}
 
 typedef float vf __attribute__((vector_size(RLX_VEC_BYTES)));
 typedef int32_t vi __attribute__((vector_size(RLX_VEC_BYTES)));
