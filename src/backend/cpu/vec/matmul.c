@@ -8,8 +8,13 @@
 enum {
     SMALL_ROOM = 4096,                            /* floats of workspace that fit the stack */
     HERE = 4 * MATMUL_MOST_ROWS * MATMUL_COLUMNS, /* sums at a time, where they have an epilogue */
-    STREAM_AHEAD = 8192, /* bytes: what is asked for further ahead leaves the first cache again */
 };
+
+/* Bytes that a tile with all rows of a asks ahead for. On Intel's processors what is asked for
+ * further ahead leaves the first cache again; others want more where a line takes longer. */
+static int64_t stream_ahead(const matmul *mm) {
+    return vec_is_intel() ? 8192 : 2048 * mm->m;
+}
 
 /* At most MATMUL_ROWS whole rows with a bias, a residual and an activation: what does not change
  * from row to row is looked up once. */
@@ -222,7 +227,8 @@ static void run_along(const block *self, int64_t depth) {
     const int64_t n = self->first_panel * MATMUL_COLUMNS;
     const int64_t whole = matmul_least((mm->n - n) / MATMUL_COLUMNS, self->panels);
     float here[HERE];
-    const int64_t ahead = is_one_tile(mm) ? STREAM_AHEAD : 0; /* else b is in the second cache */
+    const int64_t ahead =
+        is_one_tile(mm) ? stream_ahead(mm) : 0; /* else b is in the second cache */
     matmul_sums c = {.next_step = ahead > 0 ? by->asks[0] : 0, .b_step = panels_apart(self, depth)};
     for (int64_t t = 0, first = 0, rows; t < by->count; t++, first += rows) {
         rows = tile_rows(by, t);
