@@ -21,6 +21,7 @@ enum {
     VEC_BLOCK = 8 * VF,        /* elements that links hand on in registers */
     VEC_LINKS = 168,           /* of a chain at most */
     VEC_FETCHES = 8,           /* links that only ask for memory, at most */
+    VEC_FETCHED = 8 << 20,     /* bytes of f32 inputs that are asked for, and more */
     VEC_AHEAD = 512 * VF,      /* bytes that inputs are asked for ahead of their use */
     VEC_ABREAST = 4,           /* spans that run side by side, if they need at most */
     VEC_ABREAST_FRAME = 4096,  /* so many bytes */

@@ -144,9 +144,10 @@ static void add_step(vec_program *self, uint32_t index) {
     if (is_kept(self, index)) add(self, vec_link_of_keep(), step->out, NULL);
 }
 
-/* Whether an input is read once and will not stay in a cache. */
+/* Whether an input is read once and was in no near cache before, or will not stay in one. */
 static bool is_fetched(const vec_program *self, const vec_operand *x) {
-    return self->is_past_caches && x->is_flat && x->bytes != 0 && x->bytes <= 4;
+    bool is_large = VF >= 16 && self->elements >= VEC_FETCHED / 4;
+    return (self->is_past_caches || is_large) && x->is_flat && x->bytes != 0 && x->bytes <= 4;
 }
 
 /* Which links ask for which lines: in pieces, spread over the steps. All at once they wait for each
@@ -465,6 +466,9 @@ static void next_row(const vec_frame *frame, const int64_t *at, int64_t count) {
         uint16_t slot = self->slots[i];
         if (slot == VEC_SLOT_OUT) {
             frame->links[i].memory += self->sweep.dims[last] * self->output.link_bytes;
+        } else if (slot >= VEC_SLOT_FETCH && slot < VEC_SLOT_OUT) {
+            const vec_operand *x = &self->inputs[(slot - VEC_SLOT_FETCH) % VEC_INPUTS];
+            frame->links[i].memory += x->strides[last - 1] * x->bytes;
         } else if (slot < VEC_INPUTS && !self->inputs[slot].is_spread) {
             const vec_operand *x = &self->inputs[slot];
             frame->links[i].memory += (x->is_turned ? count : x->strides[last - 1]) * x->link_bytes;
