@@ -21,7 +21,7 @@ static uint32_t saved_registers(void) {
 static uint32_t detect(void) {
     const uint32_t avx512_needs =
         bit_AVX512F | bit_AVX512BW | (uint32_t)bit_AVX512VL | bit_AVX512DQ;
-    uint32_t a, b, c, d, leaf1_c, saved, flags = 0;
+    uint32_t a, b = 0, c, d, leaf1_c, saved, flags = 0;
     if (__get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx) flags |= RLX_CPU_INTEL;
     if (!__get_cpuid(1, &a, &b, &leaf1_c, &d)) return flags;
     if (!(leaf1_c & bit_OSXSAVE) || !(leaf1_c & bit_AVX)) return flags;
