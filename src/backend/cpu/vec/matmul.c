@@ -8,6 +8,7 @@
 enum {
     SMALL_ROOM = 4096,                            /* floats of workspace that fit the stack */
     HERE = 4 * MATMUL_MOST_ROWS * MATMUL_COLUMNS, /* sums at a time, where they have an epilogue */
+    ASKED_WEIGHTS = 4 << 20,                      /* numbers */
 };
 
 /* Bytes that a tile with all rows of a asks ahead for. On Intel's processors what is asked for
@@ -268,6 +269,18 @@ static void run_block(block *self) {
     }
 }
 
+/* Weights that fit the last cache of many are asked for: two threads wait for it, and larger ones
+ * are read ahead by themselves. */
+static few_fn few_of(const block *self, int64_t panels) {
+    const matmul *mm = self->mm;
+#if RLX_VEC_BYTES == 64
+    bool is_other =
+        mm->m == 1 && panels == FEW_OTHERS && self->kind == PANEL_F32 && !vec_is_intel();
+    if (is_other && rlx_ref_cost(mm->k, mm->n) <= ASKED_WEIGHTS) return few_asking;
+#endif
+    return fews[self->kind][mm->m - 1][panels];
+}
+
 /* Several panels for one to three rows of a. */
 static void run_few(const block *self) {
     const matmul *mm = self->mm;
@@ -286,7 +299,7 @@ static void run_few(const block *self) {
         const int64_t n = (self->first_panel + p) * MATMUL_COLUMNS;
         const bool is_bare = mm->m == 1 && mm->is_bare && mm->n - n >= count * MATMUL_COLUMNS;
         float *to = is_bare ? (float *)mm->out->data + self->at.out + n : sums;
-        of[count](a, a_row, panel_of(self, p, 0, 0), apart, mm->k, to);
+        few_of(self, count)(a, a_row, panel_of(self, p, 0, 0), apart, mm->k, to);
         for (int64_t i = 0; i < count && !is_bare; i++)
             store_tile(mm, &self->at, 0, (self->first_panel + p + i) * MATMUL_COLUMNS, mm->m,
                        sums + i * mm->m * MATMUL_COLUMNS);

@@ -152,11 +152,12 @@ VEC_INLINE void matmul_tile(int rows, const float *a, int64_t row, const uint8_t
 
 /* The same for one to three rows of all of k. One panel has too few sums to keep the multiply-adds
  * busy, and one stream of memory is slower than several: `panels` of them, `apart` bytes from each
- * other, go side by side; many are asked for ahead, since the hardware fetches no further than to
- * the end of a page. Where there is one panel only, k is taken in turns by `turns` sums each, which
- * are added up at the end in the order of the turns. */
-VEC_INLINE void matmul_few(int rows, int panels, int turns, matmul_kind kind, const float *a,
-                           int64_t row, const uint8_t *b, int64_t apart, int64_t depth, float *to) {
+ * other, go side by side; who asks for them ahead does so since the hardware fetches no further
+ * than to the end of a page. Where there is one panel only, k is taken in turns by `turns` sums
+ * each, which are added up at the end in the order of the turns. */
+VEC_INLINE void matmul_few(int rows, int panels, int turns, bool asks, matmul_kind kind,
+                           const float *a, int64_t row, const uint8_t *b, int64_t apart,
+                           int64_t depth, float *to) {
     const int64_t half = VF * matmul_kind_bytes(kind), ahead = 1024;
     vf x[12][3][2]; /* [turn or panel][row] */
     const int sets = panels > 1 ? panels : turns;
@@ -175,8 +176,8 @@ VEC_INLINE void matmul_few(int rows, int panels, int turns, matmul_kind kind, co
         for (int t = 0; t < sets; t++) {
             const uint8_t *at = third[t / 3] + t % 3 * (panels > 1 ? apart : 2 * half);
             vf b0 = matmul_load(kind, at), b1 = matmul_load(kind, at + half);
-            if (panels > 4) __builtin_prefetch(at + ahead);
-            if (panels > 4 && half >= 64) __builtin_prefetch(at + ahead + half);
+            if (asks) __builtin_prefetch(at + ahead);
+            if (asks && half >= 64) __builtin_prefetch(at + ahead + half);
 #pragma GCC unroll 3
             for (int i = 0; i < rows; i++) {
                 vf s = vf_set(a[i * row + (panels > 1 ? k : k + t)]);

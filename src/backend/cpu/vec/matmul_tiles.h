@@ -68,8 +68,8 @@ static const matmul_tile_fn halves[MATMUL_MOST_ROWS + 1];
 #define FEW(suffix, kind, rows, panels)                                                   \
     static void few_##rows##_##panels##_##suffix(const float *a, int64_t row,             \
         const uint8_t *b, int64_t apart, int64_t depth, float *to) {                      \
-        matmul_few(rows, panels, panels > 1 ? 1 : rows == 1 ? 4 : 2, kind, a, row, b,     \
-                   apart, depth, to);                                                     \
+        matmul_few(rows, panels, panels > 1 ? 1 : rows == 1 ? 4 : 2, panels > 4, kind, a, \
+                   row, b, apart, depth, to);                                             \
     }
 #define FEWS(suffix, kind)                                                                \
     FEW(suffix, kind, 1, 1) FEW(suffix, kind, 1, 2) FEW(suffix, kind, 1, 4)               \
@@ -85,6 +85,11 @@ FEWS(bf16, PANEL_BF16)
 #if RLX_VEC_BYTES == 64
 FEW(f32, PANEL_F32, 1, 8) FEW(f32, PANEL_F32, 1, 12)
 #define WIDE , [8] = few_1_8_f32, [12] = few_1_12_f32
+/* FEW_OTHERS panels that may lie in the last cache. */
+static void few_asking(const float *a, int64_t row, const uint8_t *b, int64_t apart, int64_t depth,
+                       float *to) {
+    matmul_few(1, FEW_OTHERS, 1, true, PANEL_F32, a, row, b, apart, depth, to);
+}
 #else
 #define WIDE
 #endif

@@ -89,7 +89,7 @@ static void multiply_panel(const float *panel, const float *vectors, int64_t dep
     const uint8_t *b = (const uint8_t *)panel;
     switch (count) {
     case 1:
-        matmul_few(1, 1, 4, PANEL_F32, vectors, depth, b, 0, depth, c->to);
+        matmul_few(1, 1, 4, false, PANEL_F32, vectors, depth, b, 0, depth, c->to);
         break;
     case 2:
         matmul_tile(2, vectors, depth, b, depth, c);
@@ -133,7 +133,7 @@ static void product_of_panels(const weights *w, int64_t row, int64_t rows, const
     for (int64_t p = row / MATMUL_COLUMNS; p < end; p++) {
         const float *panel = w->data + p * step;
         if (count == 1 && p + SIDE <= end) {
-            matmul_few(1, SIDE, 1, PANEL_F32, vectors, w->depth, (const uint8_t *)panel,
+            matmul_few(1, SIDE, 1, false, PANEL_F32, vectors, w->depth, (const uint8_t *)panel,
                        step * (int64_t)sizeof *panel, w->depth, sums);
             for (int64_t i = 0; i < SIDE; i++)
                 store_panel(sums + i * MATMUL_COLUMNS, 1, p + i, row, rows, bias, out, pitch);
