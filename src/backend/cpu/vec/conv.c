@@ -222,11 +222,18 @@ static void activate(const conv_work *work, const conv_part_at *at, int64_t pane
  * multiplies that with its own 0. */
 static void settle_rest(const conv_work *work, const conv_part_at *at, int64_t panel, float *y) {
     const conv_view *view = &work->view;
+    const int32_t used = (int32_t)(view->out_channels % BLOCK);
+    const int64_t positions = at->place.rows * at->place.columns;
     y += (view->out_channels - panel * PANEL) / BLOCK * view->y.block;
-    for (int64_t p = 0; p < at->place.rows * at->place.columns; p++) {
-        float *to = y + at->y_at[p];
-        for (int64_t i = view->out_channels % BLOCK; i < BLOCK; i++)
-            to[i] = to[i] == to[i] ? to[i] : 0.0f;
+    for (int32_t lane = used / VF * VF; lane < BLOCK; lane += VF) {
+        vec_parts is_used;
+        for (int32_t i = 0; i < VF; i++)
+            is_used.i[i] = lane + i < used ? -1 : 0;
+        for (int64_t p = 0; p < positions; p++) {
+            float *to = y + at->y_at[p] + lane;
+            const vf x = vf_load(to);
+            vf_store(to, (vf)((vi)x & (is_used.i | (x == x))));
+        }
     }
 }
 
