@@ -57,6 +57,7 @@ typedef struct crew {
     uint32_t threads, trials;
     pthread_mutex_t gate; /* closed until all threads are there */
     bool is_called_off;   /* looked at behind the gate */
+    rlx_bench_pin pin;    /* each thread of several has a processor of its own */
     pthread_barrier_t barrier;
 } crew;
 
@@ -67,10 +68,17 @@ typedef struct member {
     double done; /* in the last trial */
 } member;
 
+/* Who wakes another may find it on his own processor, and short work is over before the system
+ * moves one of them. */
+static void take_processor(const crew *all, uint32_t index) {
+    if (all->threads > 1) rlx_bench_pin_to(&all->pin, index, 0);
+}
+
 /* Each trial lies between two barriers, so that all start together and the first can add up. */
 static void *serve(void *user) {
     member *self = user;
     crew *all = self->crew;
+    take_processor(all, self->index);
     pthread_mutex_lock(&all->gate);
     bool is_called_off = all->is_called_off;
     pthread_mutex_unlock(&all->gate);
@@ -113,7 +121,9 @@ static bool run_crew(crew *all, member *members, rlx_bench_figures *out_rates) {
     uint32_t started = start_members(all, members);
     all->is_called_off = started < all->threads;
     pthread_mutex_unlock(&all->gate);
+    take_processor(all, 0);
     if (!all->is_called_off) lead(all, members, out_rates);
+    if (all->threads > 1) rlx_bench_pin_end(&all->pin, 0);
     for (uint32_t i = 1; i < started; i++)
         pthread_join(members[i].thread, NULL);
     pthread_mutex_destroy(&all->gate);
@@ -123,7 +133,11 @@ static bool run_crew(crew *all, member *members, rlx_bench_figures *out_rates) {
 
 bool rlx_bench_rates(rlx_bench_work work, void *user, uint32_t threads, uint32_t trials,
                      rlx_bench_figures *out_rates) {
-    crew all = {.work = work, .user = user, .threads = threads, .trials = trials};
+    crew all = {.work = work,
+                .user = user,
+                .threads = threads,
+                .trials = trials,
+                .pin = rlx_bench_pin_begin()};
     member *members = calloc(threads, sizeof *members);
     if (trials > RLX_BENCH_MOST_TRIALS) all.trials = RLX_BENCH_MOST_TRIALS;
     bool is_done = members != NULL && run_crew(&all, members, out_rates);

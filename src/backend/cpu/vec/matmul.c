@@ -8,7 +8,7 @@
 enum {
     SMALL_ROOM = 4096,                            /* floats of workspace that fit the stack */
     HERE = 4 * MATMUL_MOST_ROWS * MATMUL_COLUMNS, /* sums at a time, where they have an epilogue */
-    ASKED_WEIGHTS = 4 << 20,                      /* numbers */
+    ASKED_WEIGHTS = 4 << 20,                      /* so many may lie in the last cache */
 };
 
 /* Bytes that a tile with all rows of a asks ahead for. On Intel's processors what is asked for
@@ -228,8 +228,7 @@ static void run_along(const block *self, int64_t depth) {
     const int64_t n = self->first_panel * MATMUL_COLUMNS;
     const int64_t whole = matmul_least((mm->n - n) / MATMUL_COLUMNS, self->panels);
     float here[HERE];
-    const int64_t ahead =
-        is_one_tile(mm) ? stream_ahead(mm) : 0; /* else b is in the second cache */
+    const int64_t ahead = is_one_tile(mm) ? stream_ahead(mm) : 0; /* 0: b is in a near cache */
     matmul_sums c = {.next_step = ahead > 0 ? by->asks[0] : 0, .b_step = panels_apart(self, depth)};
     for (int64_t t = 0, first = 0, rows; t < by->count; t++, first += rows) {
         rows = tile_rows(by, t);
@@ -269,8 +268,8 @@ static void run_block(block *self) {
     }
 }
 
-/* Weights that fit the last cache of many are asked for: two threads wait for it, and larger ones
- * are read ahead by themselves. */
+/* Other processors than Intel's are asked for lines where weights may lie in the last cache, for
+ * which two threads wait; from memory they read ahead better by themselves. */
 static few_fn few_of(const block *self, int64_t panels) {
     const matmul *mm = self->mm;
 #if RLX_VEC_BYTES == 64
