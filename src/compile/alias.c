@@ -139,12 +139,18 @@ static bool same_place(const aliaser *self, rlx_value_id a, rlx_value_id b) {
            memcmp(first->strides, second->strides, shape->rank * sizeof *first->strides) == 0;
 }
 
+/* Whether the op, or this kernel of it, reads each element of the input for the last time before it
+ * writes that element. */
+static bool reads_first(const rlx_lowered_step *step, uint32_t index) {
+    return rlx_op_may_overwrite(step->op, index) || (index == 0 && step->choice.overwrites_first);
+}
+
 /* Whether the output may be written over input `index`: it dies here, has the same elements in
  * plain order and fills its memory, and nothing else in the step sees that memory otherwise. */
 static bool can_overwrite(const aliaser *self, const rlx_lowered_step *step, uint32_t s,
                           uint32_t index) {
     rlx_value_id input = step->inputs[index], output = step->outputs[0];
-    if (input == RLX_NONE || !rlx_op_may_overwrite(step->op, index)) return false;
+    if (input == RLX_NONE || !reads_first(step, index)) return false;
     const rlx_storage *storage = &self->self->storages[input];
     const rlx_type *in = type_of(self, input), *out = type_of(self, output);
     rlx_value_kind kind = self->graph->values.items[storage->root].kind;

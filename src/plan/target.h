@@ -34,6 +34,7 @@ typedef struct rlx_target_choice {
     uint64_t workspace_bytes; /* per worker */
     uint32_t plain_inputs;    /* bit i: input i must be plain; the compiler inserts a copy */
     bool plain_outputs;       /* outputs must be plain */
+    bool overwrites_first;    /* out[0] may, and should, lie in the memory of in[0] */
     /* Of the first inputs: the layout in which the target would rather have one that is known once
      * the weights are. From op, attributes and the operand itself, never from other operands' dims:
      * entries share their weights. */

@@ -179,8 +179,10 @@ static bool is_same_place(const rlx_plan_slot *a, const rlx_plan_slot *b) {
     }
 }
 
-/* Whether output `out` may have the very memory of input `in`. */
+/* Whether output `out` may have the very memory of input `in`. Some kernels of conv allow it for
+ * the first one; whether this one does, the backend asks when it prepares the step. */
 static bool may_be_in_place(const rlx_plan_step *step, uint32_t in, uint32_t out) {
+    if (step->op == RLX_OP_CONV && in == 0 && out == 0) return true;
     if (step->kind == RLX_STEP_COPY || step->op == RLX_OP_COPY) return true;
     if (step->op == RLX_OP_STATE_WRITE) return in == 0 && out == 0;
     return out == 0 && rlx_op_may_overwrite(step->op, in);

@@ -6,7 +6,7 @@
 #include "ir/layout.h"
 #include "ir/window.h"
 #include "ir/winograd.h"
-#include "ref/kernel.h"
+#include "ref/conv_place.h"
 #include "ref/tile.h"
 
 #include <math.h>
@@ -368,6 +368,10 @@ static void cut_segments(const conv *cv, int64_t p, int64_t count, conv_place *a
 }
 
 static void run_conv(const rlx_kernel_args *args, int64_t begin, int64_t end) {
+    if (rlx_ref_conv_is_in_place(args)) {
+        rlx_ref_conv_place_run(args, begin, end);
+        return;
+    }
     conv cv = make_conv(args);
     int64_t tiles = rlx_ref_divide_up(cv.positions, RLX_TILE_COLUMNS);
     int64_t row_tiles = rlx_ref_divide_up(cv.group_out + cv.y_extra, cv.tile_rows);
@@ -391,6 +395,7 @@ static void run_conv(const rlx_kernel_args *args, int64_t begin, int64_t end) {
 }
 
 static int64_t conv_items(const rlx_kernel_args *args) {
+    if (rlx_ref_conv_is_in_place(args)) return rlx_ref_conv_place_items(args);
     conv cv = make_conv(args);
     return cv.y->dims[0] * cv.groups * rlx_ref_divide_up(cv.group_out + cv.y_extra, cv.tile_rows) *
            rlx_ref_divide_up(cv.positions, RLX_TILE_COLUMNS);

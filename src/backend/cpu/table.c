@@ -3,6 +3,7 @@
 #include "backend/cpu/table.h"
 
 #include "base/cpu.h"
+#include "ref/conv_place.h"
 
 #include <string.h>
 
@@ -137,4 +138,13 @@ const rlx_cpu_preparation *rlx_cpu_preparation_of(const rlx_cpu_level *level,
         if (level->preparations[i]->run == kernel->run) return level->preparations[i];
     }
     return NULL;
+}
+
+int64_t rlx_cpu_overwrite_parts(const rlx_cpu_level *level, const rlx_kernel *kernel,
+                                const rlx_kernel_args *args) {
+    const rlx_cpu_preparation *preparation = rlx_cpu_preparation_of(level, kernel);
+    if (kernel == rlx_ref_kernel(RLX_OP_CONV))
+        return rlx_ref_conv_overwrites(args) ? rlx_ref_conv_place_items(args) : 0;
+    return preparation == NULL || preparation->overwrites == NULL ? 0
+                                                                  : preparation->overwrites(args);
 }

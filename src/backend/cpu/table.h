@@ -18,6 +18,9 @@ typedef struct rlx_cpu_preparation {
     uint64_t (*bytes)(const rlx_kernel_args *args);
     /* `memory` is aligned to 64 bytes; `args` live as long as it and do not move. */
     void (*make)(const rlx_kernel_args *args, void *memory);
+    /* Into how many parts the work falls where out[0] lies in the memory of in[0], from dims alone;
+     * 0, or NULL: it must not lie there. */
+    int64_t (*overwrites)(const rlx_kernel_args *args);
     /* Before the items of every run, on the caller: makes args->common ready. NULL: nothing. */
     void (*start)(const rlx_kernel_args *args);
 } rlx_cpu_preparation;
@@ -61,6 +64,10 @@ static inline uint64_t rlx_cpu_prepared_bytes(const rlx_cpu_preparation *self,
 /* How a kernel of this level is prepared; NULL: not at all. */
 const rlx_cpu_preparation *rlx_cpu_preparation_of(const rlx_cpu_level *level,
                                                   const rlx_kernel *kernel);
+/* Into how many parts the work of a kernel of this level falls where out[0] lies in the memory of
+ * in[0]; 0: it must not lie there. */
+int64_t rlx_cpu_overwrite_parts(const rlx_cpu_level *level, const rlx_kernel *kernel,
+                                const rlx_kernel_args *args);
 /* In which layouts the kernels of this level would rather have the inputs of a step (wants.c); left
  * alone where they are fine. `in_layouts` has RLX_TARGET_LAYOUTS of them. */
 void rlx_cpu_wanted_layouts(const rlx_cpu_level *level, const rlx_target_query *query,

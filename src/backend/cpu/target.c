@@ -82,6 +82,22 @@ static uint64_t estimate_flops(const rlx_target_query *query) {
     }
 }
 
+static bool has_extents(const rlx_target_query *query) {
+    for (uint32_t i = 0; query->extents != NULL && i < query->in_count; i++) {
+        if (query->extents[i] != 0) return true;
+    }
+    return false;
+}
+
+/* Whether the output should lie in the memory of the first input: where the kernel can do that for
+ * dims that stay as they are, and all workers have about the same to do then. */
+static bool overwrites_first(const rlx_cpu_level *level, const rlx_kernel *kernel,
+                             const rlx_target_query *query, const rlx_kernel_args *args,
+                             uint32_t workers) {
+    int64_t parts = has_extents(query) ? 0 : rlx_cpu_overwrite_parts(level, kernel, args);
+    return parts > 0 && (parts % workers == 0 || parts >= 4 * (int64_t)workers);
+}
+
 static rlx_target_choice cpu_choose(const rlx_target *target, const rlx_target_query *query) {
     const rlx_cpu_level *level = target->user;
     const rlx_kernel *kernel = rlx_cpu_choose(level, query);
@@ -106,6 +122,7 @@ static rlx_target_choice cpu_choose(const rlx_target *target, const rlx_target_q
         choice.workspace_bytes = kernel->workspace_bytes(&args);
         (void)rlx_align_u64(choice.workspace_bytes, RLX_PLAN_ALIGNMENT, &choice.workspace_bytes);
     }
+    choice.overwrites_first = overwrites_first(level, kernel, query, &args, target->workers);
     rlx_cpu_wanted_layouts(level, query, choice.in_layouts);
     choice.flops = estimate_flops(query);
     return choice;

@@ -5,11 +5,15 @@
  * Kernels of 3 and 5 columns with strides of 1 and 2, and of 7 with 1, have tiles of their own:
  * they load each input once per row, and leave out what is padding without leaving the tile. 3 x 3
  * kernels of stride 1 go by several rows at once where they can, and an item is so many: two
- * (conv_depthwise_two.h), or with 32 registers three or four (conv_depthwise_roll.h).
+ * (conv_depthwise_two.h), with 32 registers three or four (conv_depthwise_roll.h), or two by fewer
+ * products (conv_depthwise_pair.h). These may write over their input: an item is a plane then, and
+ * what the next rows still need of it is kept aside.
  */
-#include "backend/cpu/vec/conv_depthwise_roll.h"
+#include "backend/cpu/vec/conv_depthwise_pair.h"
 #include "backend/cpu/vec/conv_depthwise_two.h"
 #include "ref/access.h"
+
+#include <string.h>
 
 /* A run of tiles of one size in a row; a tile is positions side by side, one vector of channels. */
 typedef struct depthwise_tile {
@@ -18,15 +22,16 @@ typedef struct depthwise_tile {
     const float *w;        /* the tap of that row */
     const float *residual; /* of the next tile's first position; NULL: none */
     float *y;
-    vf bias, low, high;  /* what is added before, and the bounds of the result */
-    int64_t rows;        /* kernel rows that meet the input */
-    int64_t start;       /* the column of its first position's first tap; may be outside */
-    int64_t row_stride;  /* between rows of x that follow each other in the kernel */
-    bool has_more;       /* an activation that is not bounds */
-    depthwise_twos twos; /* of a plane whose rows go by two */
+    vf bias, low, high;     /* what is added before, and the bounds of the result */
+    int64_t rows;           /* kernel rows that meet the input */
+    int64_t start;          /* the column of its first position's first tap; may be outside */
+    int64_t row_stride;     /* between rows of x that follow each other in the kernel */
+    bool has_more;          /* an activation that is not bounds */
+    depthwise_rows several; /* of a plane whose rows go by several */
+    float *room;            /* ROOM_ROWS rows of inputs; the one at ROOM_ZEROS is of zeros */
 } depthwise_tile;
 
-enum { TILE = 8, HAS_ROLLS = !HAS_TWOS };
+enum { TILE = 8, ROOM_ZEROS = PAIR_KEPT, ROOM_ROWS };
 
 /* Activations that are not bounds. */
 static __attribute__((noinline)) void finish(const depthwise_tile *tile, int count) {
@@ -209,27 +214,57 @@ static vf lane_bias(const conv_view *view, int64_t channel) {
     return bias.v;
 }
 
+/* The rows of a plane go in blocks: the first `split` of them in blocks of `first`, then of
+ * `second`. */
+typedef struct depthwise_blocks {
+    int64_t split, first, second;
+    bool has_pairs; /* the second ones are those of conv_depthwise_pair.h */
+} depthwise_blocks;
+
 /* How a row is cut into tiles: all of one size, and the last one may overlap the one before. */
 typedef struct depthwise_plan {
     const conv_view *view;
     tiles_fn run; /* NULL: run_any */
     int64_t size, count, rest;
-    bool is_joined; /* rows go by several: by two, or by four and then three */
-    int64_t fours;  /* rows in blocks of four */
+    bool is_joined;   /* rows go by several */
+    bool is_in_place; /* y lies in x */
+    depthwise_blocks blocks;
 } depthwise_plan;
 
-/* What conv_depthwise_two.h or conv_depthwise_roll.h does. */
+/* Whether the window is that of the kernels for several rows. */
+static bool is_plain_three(const rlx_window *w) {
+    return w->kernel == 3 && w->stride == 1 && w->dilation == 1 && w->begin == 1 && w->out == w->in;
+}
+
+/* Fewer products, where sums have units of their own. Weights cost more, so not in small images if
+ * these can go in blocks of four and three. */
+static bool has_pairs(const conv_view *view) {
+    const int64_t height = view->h.in;
+    return vec_adds_beside() && height >= 2 &&
+           (roll_threes(height) < 0 || height * view->w.in >= 100);
+}
+
 static bool is_joined(const conv_view *view) {
-    const rlx_window *h = &view->h, *w = &view->w;
-    if (HAS_ROLLS ? roll_threes(h->out) < 0 : h->in < 3 || w->in < 2) return false;
-    return h->kernel == 3 && h->stride == 1 && h->dilation == 1 && h->begin == 1 &&
-           h->out == h->in && w->kernel == 3 && w->stride == 1 && w->dilation == 1 &&
-           w->begin == 1 && w->out == w->in && w->in >= 1 && view->x.column == BLOCK &&
-           view->y.column == BLOCK && view->residual.data == NULL;
+    const int64_t height = view->h.in, width = view->w.in;
+    if (!is_plain_three(&view->h) || !is_plain_three(&view->w) || view->residual.data != NULL ||
+        view->x.column != BLOCK || view->y.column != BLOCK) {
+        return false;
+    }
+    if (HAS_TWOS) return height >= 3 && width >= 2;
+    return width >= 1 && (has_pairs(view) || roll_threes(height) >= 0);
+}
+
+static depthwise_blocks blocks_of(const conv_view *view) {
+    const int64_t height = view->h.out;
+    if (!is_joined(view)) return (depthwise_blocks){.first = 1, .second = 1};
+    if (HAS_TWOS) return (depthwise_blocks){.split = height - height % 2, .first = 2, .second = 1};
+    if (has_pairs(view))
+        return (depthwise_blocks){height % 2 == 0 ? 0 : 3, 3, 2, .has_pairs = true};
+    return (depthwise_blocks){.split = height - 3 * roll_threes(height), .first = 4, .second = 3};
 }
 
 static depthwise_plan plan_of(const conv_view *view) {
-    depthwise_plan plan = {.view = view, .size = TILE};
+    depthwise_plan plan = {.view = view, .size = TILE, .blocks = blocks_of(view)};
     const tile_kind *kind = kind_of(view);
     const int64_t out = view->w.out, less = TILE - 1;
     bool is_less =
@@ -238,7 +273,7 @@ static depthwise_plan plan_of(const conv_view *view) {
     if (kind != NULL) plan.run = kind->run[is_less];
     plan.count = out / plan.size, plan.rest = out % plan.size;
     plan.is_joined = is_joined(view);
-    if (HAS_ROLLS && plan.is_joined) plan.fours = view->h.out - 3 * roll_threes(view->h.out);
+    plan.is_in_place = plan.is_joined && view->x.data == view->y.data;
     return plan;
 }
 
@@ -291,47 +326,51 @@ static void finish_row(depthwise_tile *tile, float *y, int64_t width) {
 static void run_pairs(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
                       int64_t begin, int64_t end) {
     const conv_view *view = plan->view;
-    depthwise_twos *twos = &tile->twos;
-    twos->x = tile->x, twos->w = weights, twos->y = tile->y, twos->bias = tile->bias;
+    depthwise_rows *rows = &tile->several;
+    rows->x = tile->x, rows->w = weights, rows->y = tile->y, rows->bias = tile->bias;
     if (!tile->has_more) {
-        run_twos(twos, begin, end);
+        run_twos(rows, begin, end);
         return;
     }
     for (int64_t row = begin; row < end; row += 2) {
-        run_twos(twos, row, row + 2);
+        run_twos(rows, row, row + 2);
         finish_row(tile, tile->y + row * view->y.row, view->w.in);
         finish_row(tile, tile->y + (row + 1) * view->y.row, view->w.in);
     }
 }
 
-/* Rows [begin, end) of one plane in blocks of four and three. */
+/* Rows [begin, end) of one plane in blocks of four and three, or of three and two; in place all of
+ * them. */
 static void run_rolls(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
                       int64_t begin, int64_t end) {
-    const conv_view *view = plan->view;
-    depthwise_roll roll = {.w = weights,
-                           .x_row = view->x.row,
-                           .y_row = view->y.row,
-                           .width = view->w.in,
-                           .bias = tile->bias,
-                           .low = tile->low,
-                           .high = tile->high,
-                           .has_high = view->activation.op == RLX_OP_CLIP};
+    const depthwise_blocks *blocks = &plan->blocks;
+    depthwise_rows *several = &tile->several;
+    const int64_t row_floats = several->width * BLOCK, x_row = several->x_row;
+    several->w = weights, several->bias = tile->bias;
+    several->kept = plan->is_in_place ? tile->room + (PAIR_KEPT - 1) * row_floats : NULL;
     for (int64_t row = begin, rows; row < end; row += rows) {
-        rows = row < plan->fours ? 4 : 3;
-        roll.x = tile->x + row * view->x.row;
-        roll.y = tile->y + row * view->y.row;
-        roll.has_top = row > 0;
-        roll.has_last = row + rows < view->h.in;
-        run_roll(&roll, rows);
+        const bool is_paired = blocks->has_pairs && row >= blocks->split;
+        rows = is_paired ? end - row : row < blocks->split ? blocks->first : blocks->second;
+        several->x = tile->x + row * x_row;
+        several->y = tile->y + row * several->y_row;
+        several->above = row == 0 ? NULL : plan->is_in_place ? several->kept : several->x - x_row;
+        several->has_last = row + rows < several->height;
+        if (is_paired) {
+            const float *zeros = tile->room + ROOM_ZEROS * row_floats;
+            (plan->is_in_place ? run_pairs_kept : run_pairs_apart)(several, rows / 2, tile->room,
+                                                                   zeros);
+        } else {
+            run_roll(several, rows);
+        }
         for (int64_t r = 0; tile->has_more && r < rows; r++)
-            finish_row(tile, roll.y + r * view->y.row, view->w.in);
+            finish_row(tile, several->y + r * several->y_row, several->width);
     }
 }
 
 /* Rows [begin, end) of one plane; where they go by two, begin is even and end is, or the last. */
 static void run_rows(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
                      int64_t begin, int64_t end) {
-    if (HAS_ROLLS && plan->is_joined) {
+    if (!HAS_TWOS && plan->is_joined) {
         run_rolls(plan, tile, weights, begin, end);
         return;
     }
@@ -347,21 +386,21 @@ static void run_rows(const depthwise_plan *plan, depthwise_tile *tile, const flo
 static depthwise_tile tile_of(const conv_view *view) {
     const rlx_activation *activation = &view->activation;
     bool is_relu = activation->op == RLX_OP_RELU, is_clip = activation->op == RLX_OP_CLIP;
-    depthwise_twos twos = {.x_row = view->x.row,
-                           .y_row = view->y.row,
-                           .height = view->h.in,
-                           .width = view->w.in,
-                           .low = vf_set(is_relu   ? 0.0f
-                                         : is_clip ? (float)activation->alpha
-                                                   : -VEC_INFINITY),
-                           .high = vf_set(is_clip ? (float)activation->beta : VEC_INFINITY),
-                           .has_high = is_clip};
+    depthwise_rows several = {.x_row = view->x.row,
+                              .y_row = view->y.row,
+                              .height = view->h.in,
+                              .width = view->w.in,
+                              .low = vf_set(is_relu   ? 0.0f
+                                            : is_clip ? (float)activation->alpha
+                                                      : -VEC_INFINITY),
+                              .high = vf_set(is_clip ? (float)activation->beta : VEC_INFINITY),
+                              .has_high = is_clip};
     return (depthwise_tile){.view = view,
                             .row_stride = view->h.dilation * view->x.row,
-                            .low = twos.low,
-                            .high = twos.high,
+                            .low = several.low,
+                            .high = several.high,
                             .has_more = activation->op != RLX_OP_NONE && !is_relu && !is_clip,
-                            .twos = twos};
+                            .several = several};
 }
 
 /* Rows [begin, end) of one block of channels of image n, a vector of channels after the other. */
@@ -380,17 +419,19 @@ static void run_plane(const depthwise_plan *plan, depthwise_tile *tile, const fl
     }
 }
 
-/* Items of a plane: rows, or blocks of them. */
-static int64_t plane_items(const conv_view *view) {
-    if (!is_joined(view)) return view->h.out;
-    return conv_divide_up(view->h.out, HAS_ROLLS ? 4 : 2);
+/* Items of a plane: rows, or blocks of them; in place, all of it. */
+static int64_t plane_items(const depthwise_plan *plan) {
+    const depthwise_blocks *blocks = &plan->blocks;
+    if (plan->is_in_place) return 1;
+    return blocks->split / blocks->first +
+           conv_divide_up(plan->view->h.out - blocks->split, blocks->second);
 }
 
 static int64_t first_row(const depthwise_plan *plan, int64_t item) {
-    if (!plan->is_joined) return item;
-    if (HAS_ROLLS)
-        return 4 * item <= plan->fours ? 4 * item : plan->fours + 3 * (item - plan->fours / 4);
-    return conv_least(plan->view->h.out, 2 * item);
+    const depthwise_blocks *blocks = &plan->blocks;
+    const int64_t firsts = blocks->split / blocks->first;
+    if (plan->is_in_place) return item == 0 ? 0 : plan->view->h.out;
+    return item <= firsts ? item * blocks->first : blocks->split + (item - firsts) * blocks->second;
 }
 
 /* What is worked out once per step: as much as a plane of 7 x 7 costs. Not to be moved. */
@@ -407,13 +448,17 @@ static void make_work(const rlx_kernel_args *args, void *memory) {
     work->tile = tile_of(&work->view);
 }
 
-static void run_items(const depthwise_work *work, const float *weights, int64_t begin,
+static void run_items(const depthwise_work *work, const float *weights, float *room, int64_t begin,
                       int64_t end) {
     const conv_view *view = &work->view;
     const depthwise_plan *plan = &work->plan;
     depthwise_tile tile = work->tile;
-    int64_t count = plane_items(view), blocks = conv_divide_up(view->groups, BLOCK);
+    int64_t count = plane_items(plan), blocks = conv_divide_up(view->groups, BLOCK);
     if (begin >= end) return;
+    tile.room = room;
+    if (plan->blocks.has_pairs)
+        memset(room + ROOM_ZEROS * view->w.in * BLOCK, 0,
+               (size_t)view->w.in * BLOCK * sizeof *room);
     int64_t block = begin / count, item = begin % count, n = block / blocks;
     block %= blocks;
     for (int64_t left = end - begin; left > 0; item = 0) {
@@ -427,22 +472,41 @@ static void run_items(const depthwise_work *work, const float *weights, int64_t 
 static void run(const rlx_kernel_args *args, int64_t begin, int64_t end) {
     depthwise_work work;
     if (args->prepared == NULL) make_work(args, &work);
-    run_items(args->prepared == NULL ? &work : args->prepared, args->in[1].data, begin, end);
+    run_items(args->prepared == NULL ? &work : args->prepared, args->in[1].data, args->workspace,
+              begin, end);
+}
+
+static int64_t planes(const conv_view *view) {
+    return view->batch * conv_divide_up(view->groups, BLOCK);
+}
+
+static int64_t overwrites(const rlx_kernel_args *args) {
+    conv_view view = conv_view_of(args);
+    return !HAS_TWOS && is_joined(&view) ? planes(&view) : 0;
 }
 
 const rlx_cpu_preparation VEC_SYMBOL(conv_depthwise_preparation) = {
-    .run = run, .size = sizeof(depthwise_work), .make = make_work};
+    .run = run, .size = sizeof(depthwise_work), .make = make_work, .overwrites = overwrites};
 
 static int64_t items(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    return view.batch * conv_divide_up(view.groups, BLOCK) * plane_items(&view);
+    depthwise_plan plan = plan_of(&view);
+    return planes(&view) * plane_items(&plan);
 }
 
 /* In steps of a vector. */
 static int64_t item_cost(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    int64_t rows = !is_joined(&view) ? 1 : HAS_ROLLS ? 4 : 2;
+    depthwise_plan plan = plan_of(&view);
+    int64_t items = plane_items(&plan);
+    int64_t rows = items == 0 ? 0 : conv_divide_up(view.h.out, items);
     return rlx_ref_cost(rows * view.w.out * (BLOCK / VF), view.h.kernel * view.w.kernel);
+}
+
+static uint64_t workspace_bytes(const rlx_kernel_args *args) {
+    conv_view view = conv_view_of(args);
+    if (HAS_TWOS || !is_joined(&view)) return 0;
+    return (uint64_t)(ROOM_ROWS * view.w.in * BLOCK) * sizeof(float);
 }
 
 static bool takes(const rlx_target_query *query) {
@@ -461,6 +525,6 @@ static bool takes(const rlx_target_query *query) {
 }
 
 const rlx_cpu_override VEC_SYMBOL(conv_depthwise)[] = {
-    {RLX_OP_CONV, 0, takes, {VEC_NAME("conv_depthwise"), run, items, item_cost, NULL}},
+    {RLX_OP_CONV, 0, takes, {VEC_NAME("conv_depthwise"), run, items, item_cost, workspace_bytes}},
     {RLX_OP_NONE, 0, NULL, {NULL, NULL, NULL, NULL, NULL}},
 };

@@ -8,18 +8,7 @@
 #ifndef RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_ROLL_H
 #define RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_ROLL_H
 
-#include "backend/cpu/vec/conv_view.h"
-
-typedef struct depthwise_roll {
-    const float *x,
-        *w; /* the input row at the height of the first output row, column 0; the taps */
-    float *y;
-    int64_t x_row, y_row;
-    int64_t width;          /* columns, at least 1 */
-    vf bias, low, high;     /* what is added, and the bounds of the result */
-    bool has_high;          /* `high` is one */
-    bool has_top, has_last; /* the input rows above and below are there */
-} depthwise_roll;
+#include "backend/cpu/vec/conv_depthwise_rows.h"
 
 /* How many of `rows` are in blocks of three, the others being in blocks of four; -1: that cannot
  * be. The blocks of four come first. */
@@ -43,12 +32,14 @@ static int64_t roll_threes(int64_t rows) {
         enum { IS_FIRST = first };                                                               \
         vf v;                                                                                    \
         c0 = bias, c1 = bias, c2 = bias, c3 = bias;                                              \
-        if (has_top) { v = vf_load(x - x_row); ROLL_MEET(top, 0); }                              \
+        if (has_top) { v = vf_load(above + at); ROLL_MEET(top, 0); }                             \
         v = vf_load(x);             ROLL_MEET(mid, 0); ROLL_MEET(top, 1);                        \
         v = vf_load(x + x_row);     ROLL_MEET(low, 0); ROLL_MEET(mid, 1); ROLL_MEET(top, 2);     \
         v = vf_load(x + 2 * x_row); ROLL_MEET(low, 1); ROLL_MEET(mid, 2);                        \
         if (R > 3) ROLL_MEET(top, 3);                                                            \
+        if (is_kept && R == 3) vf_store(kept + at, v);                                           \
         if (R > 3) { v = vf_load(x3); ROLL_MEET(low, 2); ROLL_MEET(mid, 3); }                    \
+        if (is_kept && R > 3) vf_store(kept + at, v);                                            \
         if (has_last && R == 3) { v = vf_load(x3); ROLL_MEET(low, 2); }                          \
         if (has_last && R > 3) { v = vf_load(x3 + x_row); ROLL_MEET(low, 3); }                   \
     } while (0)
@@ -74,21 +65,23 @@ static int64_t roll_threes(int64_t rows) {
 /* clang-format on */
 
 /* R is 3 or 4. The moves from sum to sum cost nothing: registers are renamed. */
-VEC_INLINE void roll_rows(const depthwise_roll *roll, const int R) {
+VEC_INLINE void roll_rows(const depthwise_rows *roll, const int R) {
     ROLL_WEIGHTS(top, 0);
     ROLL_WEIGHTS(mid, 1);
     ROLL_WEIGHTS(low, 2);
     const vf bias = roll->bias, least = roll->low;
     const int64_t x_row = roll->x_row, y_row = roll->y_row;
-    const bool has_top = roll->has_top, has_last = roll->has_last, has_high = roll->has_high;
-    const float *x = roll->x, *x3 = x + 3 * x_row;
-    float *y = roll->y, *y3 = y + 3 * y_row;
+    const bool has_top = roll->above != NULL, has_last = roll->has_last;
+    const bool has_high = roll->has_high, is_kept = roll->kept != NULL;
+    const float *x = roll->x, *x3 = x + 3 * x_row, *above = roll->above;
+    float *y = roll->y, *y3 = y + 3 * y_row, *kept = roll->kept;
+    int64_t at = 0;
     vf a0 = bias, a1 = bias, a2 = bias, a3 = bias, b0 = bias, b1 = bias, b2 = bias, b3 = bias;
     vf c0, c1, c2, c3;
     ROLL_COLUMN(true);
     ROLL_NEXT();
     for (int64_t n = roll->width - 1; n > 0; n--, y += BLOCK, y3 += BLOCK) {
-        x += BLOCK, x3 += BLOCK;
+        x += BLOCK, x3 += BLOCK, at += BLOCK;
         ROLL_COLUMN(false);
         ROLL_STORE();
         ROLL_NEXT();
@@ -96,7 +89,7 @@ VEC_INLINE void roll_rows(const depthwise_roll *roll, const int R) {
     ROLL_STORE();
 }
 
-static void run_roll(const depthwise_roll *roll, int64_t rows) {
+static void run_roll(const depthwise_rows *roll, int64_t rows) {
     if (rows == 4) {
         roll_rows(roll, 4);
     } else {

@@ -9,16 +9,7 @@
 #ifndef RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_TWO_H
 #define RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_TWO_H
 
-#include "backend/cpu/vec/conv_view.h"
-
-typedef struct depthwise_twos {
-    const float *x, *w; /* of the plane: row 0, column 0; the taps */
-    float *y;
-    int64_t x_row, y_row;
-    int64_t height, width; /* at least 3 and 2 */
-    vf bias, low, high;    /* what is added, and the bounds of the result */
-    bool has_high;         /* `high` is one */
-} depthwise_twos;
+#include "backend/cpu/vec/conv_depthwise_rows.h"
 
 #if defined(__AVX2__) && RLX_VEC_BYTES == 32
 enum { HAS_TWOS = 1 };
@@ -88,7 +79,7 @@ enum { HAS_TWOS = 1 };
 /* clang-format on */
 
 /* Rows [row, row_end), both even. */
-static void run_twos(const depthwise_twos *twos, int64_t row, int64_t row_end) {
+static void run_twos(const depthwise_rows *twos, int64_t row, int64_t row_end) {
     const int64_t x_row = twos->x_row, y_row = twos->y_row, end = (twos->width - 1) * BLOCK;
     const int clip = twos->has_high;
     TWO_WEIGHTS(t, 0);
@@ -129,7 +120,7 @@ static void run_twos(const depthwise_twos *twos, int64_t row, int64_t row_end) {
 #else
 enum { HAS_TWOS = 0 };
 /* The other levels have more registers, and conv_depthwise_roll.h. */
-VEC_INLINE void run_twos(const depthwise_twos *twos, int64_t row, int64_t row_end) {
+VEC_INLINE void run_twos(const depthwise_rows *twos, int64_t row, int64_t row_end) {
     (void)twos, (void)row, (void)row_end;
 }
 #endif

@@ -61,6 +61,12 @@ VEC_INLINE bool vec_is_intel(void) {
 #endif
 }
 
+/* Whether additions have units of their own beside those of multiply-adds, so that sums instead of
+ * products pay. AMD's processors with vectors of 64 bytes. */
+VEC_INLINE bool vec_adds_beside(void) {
+    return !vec_is_intel();
+}
+
 typedef float vf __attribute__((vector_size(RLX_VEC_BYTES)));
 typedef int32_t vi __attribute__((vector_size(RLX_VEC_BYTES)));
 typedef uint32_t vu __attribute__((vector_size(RLX_VEC_BYTES)));

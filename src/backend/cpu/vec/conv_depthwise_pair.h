@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a depthwise 3 x 3 convolution of stride 1 with padding of one all around, one vector of
+ * channels, two rows at a time by F(2, 3) along columns: four products give two sums of three. For
+ * processors that add on other units than they multiply on: 12 multiply-adds and 10 additions and
+ * bounds for the two outputs of a column, where the direct sum (conv_depthwise_roll.h) has 18
+ * multiply-adds. The twelve weights stay in registers for all rows of a plane, beside the four sums
+ * of three columns.
+ *
+ * Infinities spoil neighbours that the direct sum keeps apart. So every second result is looked at
+ * (each input is part of one of three that touch), and two rows with something that is not finite
+ * are done again tap by tap. Part of conv_depthwise.c. */
+#ifndef RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_PAIR_H
+#define RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_PAIR_H
+
+#include "backend/cpu/vec/conv_depthwise_roll.h"
+
+/* Four input rows: the one above both rows, their own two, the one below. */
+enum { PAIR_ROWS = 4, PAIR_KEPT = 3 };
+
+/* Both rows again, from the inputs alone. */
+static __attribute__((noinline)) void pair_again(const depthwise_rows *roll,
+                                                 const float *const rows[PAIR_ROWS], float *y) {
+    for (int64_t c = 0; c < roll->width; c++) {
+        int64_t first = c == 0 ? 1 : 0, last = c == roll->width - 1 ? 1 : 2;
+        for (int r = 0; r < 2; r++) {
+            vf sum = roll->bias;
+            for (int64_t tap = first; tap <= last; tap++) {
+                for (int row = 0; row < 3; row++) {
+                    if (rows[r + row] == NULL) continue;
+                    vf x = vf_load(rows[r + row] + (c + tap - 1) * BLOCK);
+                    sum = vf_fma(x, vf_load(roll->w + (row * 3 + tap) * BLOCK), sum);
+                }
+            }
+            sum = vf_max(roll->low, sum);
+            if (roll->has_high) sum = vf_min(roll->high, sum);
+            vf_store(y + r * roll->y_row + c * BLOCK, sum);
+        }
+    }
+}
+
+/* clang-format off */
+/* The four weights of kernel column T. */
+#define PAIR_WEIGHTS(T)                                                                          \
+    const vf u0##T = vf_load(roll->w + T * BLOCK), u3##T = vf_load(roll->w + (6 + T) * BLOCK);   \
+    const vf half##T = (u0##T + u3##T) * 0.5f;                                                   \
+    const vf own##T = vf_load(roll->w + (3 + T) * BLOCK) * 0.5f;                                 \
+    const vf u1##T = half##T + own##T, u2##T = half##T - own##T
+/* Sum i of an input column, `t`, goes to the column before (a), to this one (b) and the next (c). */
+#define PAIR_MEET(i, t)                                                                          \
+    do {                                                                                         \
+        if (!IS_FIRST) vf_add_product(&a##i, t, u##i##2);                                        \
+        vf_add_product(&b##i, t, u##i##1);                                                       \
+        if (i == 1) {                                                                            \
+            c##i = bias;                                                                         \
+            vf_add_product(&c##i, t, u##i##0);                                                   \
+        } else {                                                                                 \
+            c##i = t * u##i##0;                                                                  \
+        }                                                                                        \
+    } while (0)
+#define PAIR_COLUMN(first)                                                                       \
+    do {                                                                                         \
+        enum { IS_FIRST = first };                                                               \
+        const vf d1 = vf_load(x1 + at), d2 = vf_load(x2 + at);                                   \
+        vf t;                                                                                    \
+        if (IS_KEPT) vf_store(k1 + at, d1), vf_store(k2 + at, d2);                               \
+        t = d1 + d2; PAIR_MEET(1, t);                                                            \
+        t = d2 - d1; PAIR_MEET(2, t);                                                            \
+        t = vf_load(x0 + at) - d2; PAIR_MEET(0, t);                                              \
+        t = d1 - vf_load(x3 + at); PAIR_MEET(3, t);                                              \
+    } while (0)
+/* The sums a are whole: the outputs of the column before `at`. What is not finite leaves a NaN in
+ * `looked`. */
+#define PAIR_STORE(is_looked_at)                                                                 \
+    do {                                                                                         \
+        vf y0 = (a0 + a1) + a2, y1 = (a1 - a2) - a3;                                             \
+        if (is_looked_at) {                                                                      \
+            const vf both = y0 + y1;                                                             \
+            looked += both - both;                                                               \
+        }                                                                                        \
+        y0 = vf_max(least, y0), y1 = vf_max(least, y1);                                          \
+        if (has_high) {                                                                          \
+            const vf *high = &roll->high;                                                        \
+            __asm__("" : "+r"(high)); /* no register for it */                                   \
+            y0 = vf_min(*high, y0), y1 = vf_min(*high, y1);                                      \
+        }                                                                                        \
+        vf_store(y + at - BLOCK, y0), vf_store(y + y_row + at - BLOCK, y1);                      \
+    } while (0)
+#define PAIR_NEXT()                                                                              \
+    a0 = b0, a1 = b1, a2 = b2, a3 = b3, b0 = c0, b1 = c1, b2 = c2, b3 = c3
+#define PAIR_STEP(is_looked_at)                                                                  \
+    do {                                                                                         \
+        PAIR_COLUMN(false); PAIR_STORE(is_looked_at); PAIR_NEXT();                               \
+        at += BLOCK;                                                                             \
+    } while (0)
+/* clang-format on */
+
+/* `pairs` pairs of rows from where `roll` says. IS_KEPT: y lies in x, and inputs that are still
+ * needed go to `room`, PAIR_KEPT rows, of which the last one has the row above if there is one. */
+VEC_INLINE void run_pairs_of(const depthwise_rows *roll, int64_t pairs, float *room,
+                             const float *zeros, const bool IS_KEPT) {
+    const vf bias = roll->bias, least = roll->low;
+    const int64_t x_row = roll->x_row, y_row = roll->y_row, row_floats = roll->width * BLOCK;
+    const bool has_high = roll->has_high;
+    const float *x1 = roll->x, *above = roll->above;
+    float *y = roll->y, *k1 = room, *k2 = room + row_floats, *next = k2 + row_floats;
+    PAIR_WEIGHTS(0);
+    PAIR_WEIGHTS(1);
+    PAIR_WEIGHTS(2);
+    for (; pairs > 0; pairs--, x1 += 2 * x_row, y += 2 * y_row) {
+        const bool has_last = pairs > 1 || roll->has_last;
+        const float *x2 = x1 + x_row;
+        const float *x0 = above == NULL ? zeros : above, *x3 = has_last ? x2 + x_row : zeros;
+        vf a0, a1, a2, a3, c0, c1, c2, c3, looked = vf_set(0.0f);
+        vf b0 = looked, b1 = bias, b2 = looked, b3 = looked;
+        int64_t at = 0, n = roll->width - 1;
+        PAIR_COLUMN(true);
+        PAIR_NEXT();
+        for (at = BLOCK; n >= 2; n -= 2) {
+            PAIR_STEP(false);
+            PAIR_STEP(true);
+        }
+        if (n > 0) PAIR_STEP(false);
+        PAIR_STORE(true);
+        if (!vi_all(looked == looked)) {
+            const float *rows[PAIR_ROWS] = {above, IS_KEPT ? k1 : x1, IS_KEPT ? k2 : x2,
+                                            has_last ? x3 : NULL};
+            pair_again(roll, rows, y);
+        }
+        above = x2;
+        if (IS_KEPT) { /* what was above this pair is no longer needed */
+            float *below = next;
+            above = next = k2;
+            k2 = below;
+        }
+    }
+}
+
+static __attribute__((noinline)) void run_pairs_kept(const depthwise_rows *roll, int64_t pairs,
+                                                     float *room, const float *zeros) {
+    run_pairs_of(roll, pairs, room, zeros, true);
+}
+
+static __attribute__((noinline)) void run_pairs_apart(const depthwise_rows *roll, int64_t pairs,
+                                                      float *room, const float *zeros) {
+    run_pairs_of(roll, pairs, room, zeros, false);
+}
+
+#undef PAIR_WEIGHTS
+#undef PAIR_MEET
+#undef PAIR_COLUMN
+#undef PAIR_STORE
+#undef PAIR_NEXT
+#undef PAIR_STEP
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Depthwise convolutions over their own input: when the compiler plans them so, and that every
+ * kernel that may run such a plan gives what it gives with memory of its own. */
+#include "backend/cpu/cpu.h"
+#include "base/cpu.h"
+#include "compile/compile.h"
+#include "support/support.h"
+
+#include <rlx/exec.h>
+#include <rlx/program.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LARGEST = 2 * 40 * 20 * 33 };
+
+/* A level whose kernels write over their input, here or not; NULL: none was built. */
+static const rlx_cpu_level *level_of(void) {
+    const rlx_cpu_level *level = rlx_cpu_find_level("cpu:avx512");
+    return level != NULL ? level : rlx_cpu_find_level("cpu:neon");
+}
+
+static rlx_plan *plan_of(const char *text, uint32_t threads, bool in_place) {
+    rlx_graph *graph = NULL;
+    rlx_plan *plan = NULL;
+    rlx_compile_options options = {.size = sizeof options};
+    rlx_target target = rlx_cpu_target(level_of(), threads);
+    for (uint32_t i = 0; !in_place && i < rlx_pass_count(); i++) {
+        if (strcmp(rlx_pass_name(i), "in_place") == 0) options.disabled_passes |= 1u << i;
+    }
+    assert_ok(rlx_graph_parse(NULL, text, strlen(text), &graph));
+    assert_ok(rlx_compile(graph, &target, &options, NULL, &plan));
+    rlx_graph_destroy(graph);
+    assert_ok(rlx_plan_verify(plan));
+    return plan;
+}
+
+static rlx_plan_step *depthwise_of(const rlx_plan *plan) {
+    rlx_plan_step *found = NULL;
+    for (uint32_t i = plan->prepare_count; i < plan->steps.count; i++) {
+        rlx_plan_step *step = &plan->steps.items[i];
+        if (step->op == RLX_OP_CONV && strstr(step->kernel, "depthwise") != NULL) found = step;
+    }
+    assert_non_null(found);
+    return found;
+}
+
+static bool is_in_place(const rlx_plan *plan) {
+    const rlx_plan_step *step = depthwise_of(plan);
+    const uint32_t *operands = &plan->operands.items[step->operands_at];
+    const rlx_plan_slot *x = &plan->slots.items[operands[0]];
+    const rlx_plan_slot *y = &plan->slots.items[operands[step->input_count]];
+    return x->buffer == y->buffer && x->byte_offset == y->byte_offset;
+}
+
+/* Consumes the plan. */
+static uint64_t run(rlx_plan *plan, const char *device_name, float out[LARGEST]) {
+    static float x[LARGEST];
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    rlx_port_info port;
+    uint64_t got;
+    assert_ok(rlx_device_open(device_name, NULL, &device));
+    assert_ok(rlx_program_create(device, plan, NULL, &program));
+    assert_ok(rlx_exec_create(program, NULL, &exec));
+    assert_ok(rlx_program_input(program, 0, 0, &port));
+    for (uint64_t i = 0; i < port.elements; i++)
+        x[i] = (float)(i % 23) * 0.1f - 1;
+    x[port.elements / 2] = (float)INFINITY; /* stays with its neighbours */
+    assert_ok(rlx_exec_set_input_f32(exec, 0, 0, x, port.elements));
+    assert_ok(rlx_exec_run(exec, 0));
+    assert_ok(rlx_exec_read_output_f32(exec, 0, 0, out, LARGEST, &got));
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_device_release(device);
+    return got;
+}
+
+static void write_net(char *text, size_t bytes, int n, int channels, int height, int width,
+                      const char *activation) {
+    snprintf(text, bytes,
+             "rlx 1\ninput x : f32[%d, %d, %d, %d]\nparam w : f32[%d, 1, 3, 3] = seeded(1, 0.3)\n"
+             "param b : f32[%d] = seeded(2, 0.3)\nparam v : f32[%d, %d, 1, 1] = seeded(3, 0.1)\n"
+             "h = abs(x)\nc = conv(h, w, b) pads=[1, 1, 1, 1] groups=%d%s\n"
+             "y = conv(c, v)\noutput y\n",
+             n, channels, height, width, channels, channels, channels, channels, channels,
+             activation);
+}
+
+static bool is_same(float a, float b) {
+    if (!isfinite(a) || !isfinite(b)) return !isfinite(a) && !isfinite(b);
+    return fabsf(a - b) <= 1e-4f * (1 + fabsf(a));
+}
+
+static void kernels_agree_in_place_and_apart(void **state) {
+    static const char *const activations[] = {
+        "", " activation=relu", " activation=silu",
+        " activation=clip activation_alpha=-0.5 activation_beta=0.75"};
+    static const int sizes[][4] = {{1, 40, 14, 14}, {2, 32, 7, 7},  {1, 16, 19, 20}, {1, 32, 9, 13},
+                                   {2, 40, 12, 33}, {1, 24, 5, 40}, {1, 16, 2, 64},  {1, 17, 3, 5}};
+    static float apart[LARGEST], in_place[LARGEST], native[LARGEST];
+    const rlx_cpu_level *level = level_of();
+    bool is_here = level != NULL && (level->flags & ~rlx_cpu_flags()) == 0;
+    (void)state;
+    if (level == NULL) skip();
+    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char text[512];
+        write_net(text, sizeof text, sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3],
+                  activations[i % 4]);
+        rlx_plan *plan = plan_of(text, 1, true);
+        assert_true(is_in_place(plan));
+        uint64_t count = run(plan, "cpu:scalar", in_place);
+        plan = plan_of(text, 1, false);
+        assert_false(is_in_place(plan));
+        assert_int_equal(run(plan, "cpu:scalar", apart), count);
+        for (uint64_t k = 0; k < count; k++)
+            assert_true(is_same(apart[k], in_place[k]));
+        if (!is_here) continue;
+        run(plan_of(text, 1, true), level->device, native);
+        for (uint64_t k = 0; k < count; k++)
+            assert_true(is_same(apart[k], native[k]));
+        run(plan_of(text, 1, false), level->device, apart);
+        assert_memory_equal(apart, native, count * sizeof *native);
+    }
+}
+
+/* In place a plane is one item: where threads have nothing like equal shares of those, the output
+ * has memory of its own. */
+static void threads_get_equal_shares(void **state) {
+    char text[512];
+    (void)state;
+    if (level_of() == NULL) skip();
+    int block = (int)level_of()->channel_block;
+    write_net(text, sizeof text, 1, 3 * block, 14, 14, "");
+    static const bool expected[] = {false, true, false, true, false};
+    for (uint32_t threads = 1; threads < 5; threads++) {
+        rlx_plan *plan = plan_of(text, threads, true);
+        assert_int_equal(is_in_place(plan), expected[threads]);
+        rlx_plan_destroy(plan);
+    }
+}
+
+static void inputs_that_others_read_stay(void **state) {
+    (void)state;
+    if (level_of() == NULL) skip();
+    rlx_plan *plan = plan_of("rlx 1\ninput x : f32[1, 32, 14, 14]\n"
+                             "param w : f32[32, 1, 3, 3] = seeded(1, 0.3)\n"
+                             "param v : f32[32, 32, 1, 1] = seeded(3, 0.1)\n"
+                             "h = conv(x, v)\nc = conv(h, w) pads=[1, 1, 1, 1] groups=32\n"
+                             "y = conv(c, v, _, h)\noutput y\n",
+                             1, true);
+    assert_false(is_in_place(plan));
+    rlx_plan_destroy(plan);
+}
+
+static void a_plan_that_no_kernel_can_run_in_place_is_refused(void **state) {
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    char text[512];
+    (void)state;
+    if (level_of() == NULL) skip();
+    write_net(text, sizeof text, 1, 32, 14, 14, "");
+    rlx_plan *plan = plan_of(text, 1, true);
+    depthwise_of(plan)->workspace_bytes = 4; /* too few for rows that are kept */
+    assert_ok(rlx_device_open("cpu:scalar", NULL, &device));
+    assert_ok(rlx_program_create(device, plan, NULL, &program));
+    assert_status(RLX_MISMATCH, rlx_exec_create(program, NULL, &exec));
+    assert_error_has("'conv_scalar' cannot write over its input");
+    rlx_program_release(program);
+    rlx_device_release(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_agree_in_place_and_apart),
+        cmocka_unit_test(threads_get_equal_shares),
+        cmocka_unit_test(inputs_that_others_read_stay),
+        cmocka_unit_test(a_plan_that_no_kernel_can_run_in_place_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
