@@ -263,6 +263,11 @@ static depthwise_blocks blocks_of(const conv_view *view) {
     return (depthwise_blocks){.split = height - 3 * roll_threes(height), .first = 4, .second = 3};
 }
 
+/* Of rows that go by two, one without a partner would come too late. */
+static bool may_overwrite(const conv_view *view) {
+    return is_joined(view) && !(HAS_TWOS && view->h.in % 2 != 0);
+}
+
 static depthwise_plan plan_of(const conv_view *view) {
     depthwise_plan plan = {.view = view, .size = TILE, .blocks = blocks_of(view)};
     const tile_kind *kind = kind_of(view);
@@ -273,7 +278,7 @@ static depthwise_plan plan_of(const conv_view *view) {
     if (kind != NULL) plan.run = kind->run[is_less];
     plan.count = out / plan.size, plan.rest = out % plan.size;
     plan.is_joined = is_joined(view);
-    plan.is_in_place = plan.is_joined && view->x.data == view->y.data;
+    plan.is_in_place = may_overwrite(view) && view->x.data == view->y.data;
     return plan;
 }
 
@@ -323,20 +328,15 @@ static void finish_row(depthwise_tile *tile, float *y, int64_t width) {
 }
 
 /* Rows [begin, end) of one plane, both even, by two. */
-static void run_pairs(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
-                      int64_t begin, int64_t end) {
-    const conv_view *view = plan->view;
+static void run_twos_of(const depthwise_plan *plan, depthwise_tile *tile, const float *weights,
+                        int64_t begin, int64_t end) {
     depthwise_rows *rows = &tile->several;
     rows->x = tile->x, rows->w = weights, rows->y = tile->y, rows->bias = tile->bias;
-    if (!tile->has_more) {
-        run_twos(rows, begin, end);
-        return;
-    }
-    for (int64_t row = begin; row < end; row += 2) {
-        run_twos(rows, row, row + 2);
-        finish_row(tile, tile->y + row * view->y.row, view->w.in);
-        finish_row(tile, tile->y + (row + 1) * view->y.row, view->w.in);
-    }
+    rows->kept = tile->room;
+    rows->above = plan->is_in_place ? tile->room : NULL;
+    run_twos(rows, begin, end);
+    for (int64_t row = begin; tile->has_more && row < end; row++)
+        finish_row(tile, tile->y + row * rows->y_row, rows->width);
 }
 
 /* Rows [begin, end) of one plane in blocks of four and three, or of three and two; in place all of
@@ -375,7 +375,7 @@ static void run_rows(const depthwise_plan *plan, depthwise_tile *tile, const flo
         return;
     }
     if (plan->is_joined) {
-        run_pairs(plan, tile, weights, begin, end - end % 2);
+        run_twos_of(plan, tile, weights, begin, end - end % 2);
         begin = end - end % 2;
     }
     for (int64_t row = begin; row < end; row++)
@@ -482,7 +482,7 @@ static int64_t planes(const conv_view *view) {
 
 static int64_t overwrites(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    return !HAS_TWOS && is_joined(&view) ? planes(&view) : 0;
+    return may_overwrite(&view) ? planes(&view) : 0;
 }
 
 const rlx_cpu_preparation VEC_SYMBOL(conv_depthwise_preparation) = {
@@ -505,8 +505,8 @@ static int64_t item_cost(const rlx_kernel_args *args) {
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    if (HAS_TWOS || !is_joined(&view)) return 0;
-    return (uint64_t)(ROOM_ROWS * view.w.in * BLOCK) * sizeof(float);
+    if (!is_joined(&view)) return 0;
+    return (uint64_t)((HAS_TWOS ? 1 : ROOM_ROWS) * view.w.in * BLOCK) * sizeof(float);
 }
 
 static bool takes(const rlx_target_query *query) {

@@ -10,7 +10,8 @@ typedef struct depthwise_rows {
     const float *x, *w; /* the first row of the plane, or of the block of rows; the taps */
     float *y;           /* at the same row */
     const float *above; /* of a block: the input row above it; NULL: padding */
-    float *kept;        /* where the last row's input is kept, as y lies in x; NULL: nowhere */
+    float *kept;        /* where the last row's input is kept, as y lies in x; NULL: nowhere, of
+                         * blocks of three and more rows */
     int64_t x_row, y_row;
     int64_t height, width; /* of the plane */
     vf bias, low, high;    /* what is added, and the bounds of the result */

@@ -24,10 +24,10 @@ enum { HAS_TWOS = 1 };
 /* The moves cost nothing: registers are renamed. */
 #define TWO_MOVE(b, a)       "vmovaps %[" #b "0], %[" #a "0]\n\tvmovaps %[" #b "1], %[" #a "1]\n\t"
 #define TWO_BOUND(op, bound)                                                                     \
-    "vmovaps %[" #bound "], %[v]\n\t" op " %[a0], %[v], %[a0]\n\t" op " %[a1], %[v], %[a1]\n\t"
+    "vmovaps " bound "+%[bias], %[v]\n\t" op " %[a0], %[v], %[a0]\n\t" op " %[a1], %[v], %[a1]\n\t"
 #define TWO_STORE                                                                                \
-    TWO_BOUND("vmaxps", low)                                                                     \
-    "testl %[clip], %[clip]\n\tje 1f\n\t" TWO_BOUND("vminps", high) "1:\n\t"                    \
+    TWO_BOUND("vmaxps", "32")                                                                     \
+    "testl %[clip], %[clip]\n\tje 1f\n\t" TWO_BOUND("vminps", "64") "1:\n\t"                    \
     "vmovups %[a0], %[y0]\n\tvmovups %[a1], %[y1]\n\t"
 /* An input meets row r by the kernel row T: in the first column, in the last one, and between. */
 #define TWO_FIRST(T, r)      TWO_ADD(b##r, T##0) TWO_ADD(a##r, T##1)
@@ -35,7 +35,9 @@ enum { HAS_TWOS = 1 };
 #define TWO_MEET(T, r)       TWO_ADD(c##r, T##0) TWO_ADD(b##r, T##1) TWO_ADD(a##r, T##2)
 /* The inputs of a column: the one above both rows, their own two, the one below. */
 #define TWO_ABOVE(MEET)      TWO_LOAD(x0) MEET(t, 0)
-#define TWO_OWN(MEET)        TWO_LOAD(x1) MEET(t, 1) MEET(m, 0) TWO_LOAD(x2) MEET(m, 1) MEET(l, 0)
+#define TWO_OWN(MEET)                                                                            \
+    TWO_LOAD(x1) MEET(t, 1) MEET(m, 0) TWO_LOAD(x2) TWO_KEEP MEET(m, 1) MEET(l, 0)
+#define TWO_KEEP             "vmovups %[v], %[kept]\n\t"
 #define TWO_BELOW(MEET)      TWO_LOAD(x3) MEET(l, 1)
 #define TWO_NONE(MEET)
 #define TWO_COLUMN(ABOVE, BELOW, MEET) ABOVE(MEET) TWO_OWN(MEET) BELOW(MEET)
@@ -43,10 +45,10 @@ enum { HAS_TWOS = 1 };
 #define TWO_READS                                                                                \
     [t0] "x"(t0), [t1] "x"(t1), [t2] "x"(t2), [m0] "x"(m0), [m1] "x"(m1), [m2] "x"(m2),          \
     [l0] "x"(l0), [l1] "x"(l1), [l2] "x"(l2), [x0] "m"(TWO_AT(x0)), [x1] "m"(TWO_AT(x1)),        \
-    [x2] "m"(TWO_AT(x2)), [x3] "m"(TWO_AT(x3)), [bias] "m"(twos->bias), [low] "m"(twos->low),    \
-    [high] "m"(twos->high), [clip] "r"(clip)
+    [x2] "m"(TWO_AT(x2)), [x3] "m"(TWO_AT(x3)), [bias] "m"(bounds), [clip] "r"(clip)
 #define TWO_WRITES                                                                               \
     [y0] "=m"(*(vf_loose *)(y0 + at - BLOCK)), [y1] "=m"(*(vf_loose *)(y1 + at - BLOCK))
+#define TWO_KEPT [kept] "=m"(*(vf_loose *)(kept + at))
 #define TWO_SUMS(how) [a0] how(a0), [a1] how(a1), [b0] how(b0), [b1] how(b1), [v] "=&x"(v)
 /* Both rows, column by column. */
 #define TWO_ROWS(ABOVE, BELOW)                                                                   \
@@ -57,19 +59,20 @@ enum { HAS_TWOS = 1 };
         vf a0, a1, b0, b1, c0, c1, v;                                                            \
         int64_t at = 0;                                                                          \
         __asm__(TWO_BIAS(a) TWO_BIAS(b) TWO_COLUMN(ABOVE, BELOW, TWO_FIRST)                      \
-                : TWO_SUMS("=&x") : TWO_READS : "cc");                                                  \
+                : TWO_SUMS("=&x"), TWO_KEPT : TWO_READS : "cc");                                 \
         for (at = BLOCK; at < end; at += BLOCK) {                                                \
             __asm__(TWO_BIAS(c) TWO_COLUMN(ABOVE, BELOW, TWO_MEET) TWO_STORE                     \
                     TWO_MOVE(b, a) TWO_MOVE(c, b)                                                \
-                    : TWO_SUMS("+x"), [c0] "=&x"(c0), [c1] "=&x"(c1), TWO_WRITES : TWO_READS : "cc");   \
+                    : TWO_SUMS("+x"), [c0] "=&x"(c0), [c1] "=&x"(c1), TWO_WRITES, TWO_KEPT       \
+                    : TWO_READS : "cc");                                                         \
         }                                                                                        \
         __asm__(TWO_COLUMN(ABOVE, BELOW, TWO_LAST) TWO_STORE TWO_MOVE(b, a)                      \
-                : TWO_SUMS("+x"), TWO_WRITES : TWO_READS : "cc");                                       \
+                : TWO_SUMS("+x"), TWO_WRITES, TWO_KEPT : TWO_READS : "cc");                      \
         at += BLOCK;                                                                             \
-        __asm__(TWO_STORE : TWO_SUMS("+x"), TWO_WRITES : TWO_READS : "cc");                             \
+        __asm__(TWO_STORE : TWO_SUMS("+x"), TWO_WRITES : TWO_READS : "cc");                      \
     } while (0)
 /* Rows that are not there are never loaded; their name stands for another. */
-#define TWO_ABOVE_ROW (x1 - x_row)
+#define TWO_ABOVE_ROW (is_in_place ? kept : x1 - x_row)
 #define TWO_BELOW_ROW (x2 + x_row)
 #define TWO_NONE_ROW  x1
 #define TWO_WEIGHTS(T, row)                                                                      \
@@ -78,10 +81,14 @@ enum { HAS_TWOS = 1 };
     const vf T##2 = vf_load(twos->w + ((row) * 3 + 2) * BLOCK)
 /* clang-format on */
 
-/* Rows [row, row_end), both even. */
+/* Rows [row, row_end), both even. The lower one's inputs go to twos->kept, which is the row above
+ * the next two where y lies in x (twos->above is the same then, else NULL). */
 static void run_twos(const depthwise_rows *twos, int64_t row, int64_t row_end) {
     const int64_t x_row = twos->x_row, y_row = twos->y_row, end = (twos->width - 1) * BLOCK;
     const int clip = twos->has_high;
+    const bool is_in_place = twos->above != NULL;
+    const vf bounds[3] = {twos->bias, twos->low, twos->high};
+    float *kept = twos->kept;
     TWO_WEIGHTS(t, 0);
     TWO_WEIGHTS(m, 1);
     TWO_WEIGHTS(l, 2);
