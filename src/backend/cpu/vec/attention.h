@@ -320,19 +320,18 @@ VEC_INLINE void short_columns(const weighed *by, const void *v, int64_t stride, 
                     sums + r * width, width, next, 1, nr, kind);
 }
 
-#define SHORT_VALUES(name, kind)                                                          \
-    VEC_OUTLINE ahead name(const weighed *by, const void *v, int64_t stride, float *sums, \
-                           int64_t width, int64_t nr, ahead next) {                       \
-        if (IS_WIDE && nr == 4 && (kind) == VALUES_F32) {                                 \
-            short_columns(by, v, stride, sums, width, &next, 4, kind);                    \
-        } else if ((!IS_WIDE || (kind) == VALUES_F32) && nr == 3) {                       \
-            short_columns(by, v, stride, sums, width, &next, 3, kind);                    \
-        } else if (nr == 2) {                                                             \
-            short_columns(by, v, stride, sums, width, &next, 2, kind);                    \
-        } else {                                                                          \
-            short_columns(by, v, stride, sums, width, &next, 1, kind);                    \
-        }                                                                                 \
-        return next;                                                                      \
+#define SHORT_VALUES(name, kind)                                                         \
+    VEC_OUTLINE void name(const weighed *by, const void *v, int64_t stride, float *sums, \
+                          int64_t width, int64_t nr, ahead *next) {                      \
+        if (IS_WIDE && nr == 4 && (kind) == VALUES_F32) {                                \
+            short_columns(by, v, stride, sums, width, next, 4, kind);                    \
+        } else if ((!IS_WIDE || (kind) == VALUES_F32) && nr == 3) {                      \
+            short_columns(by, v, stride, sums, width, next, 3, kind);                    \
+        } else if (nr == 2) {                                                            \
+            short_columns(by, v, stride, sums, width, next, 2, kind);                    \
+        } else {                                                                         \
+            short_columns(by, v, stride, sums, width, next, 1, kind);                    \
+        }                                                                                \
     }
 SHORT_VALUES(short_values_f32, VALUES_F32)
 SHORT_VALUES(short_values_f16, VALUES_F16)

@@ -151,10 +151,10 @@ static void add_few_values(const block *self, const tile *now, const weighed *by
     if (IS_WIDE && !tiles->is_short) next = next_tile(self, now);
     for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
         n = (vectors - j + parts - part - 1) / (parts - part);
-        next = (tiles->kind == VALUES_F32   ? short_values_f32
-                : tiles->kind == VALUES_F16 ? short_values_f16
-                                            : short_values_bf16)(
-            by, values + j * VF * size, stride, sums + j * VF, tiles->padded_width, n, next);
+        (tiles->kind == VALUES_F32   ? short_values_f32
+         : tiles->kind == VALUES_F16 ? short_values_f16
+                                     : short_values_bf16)(
+            by, values + j * VF * size, stride, sums + j * VF, tiles->padded_width, n, &next);
     }
 }
 
