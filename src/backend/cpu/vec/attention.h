@@ -41,8 +41,14 @@ typedef enum value_kind { VALUES_F32, VALUES_F16, VALUES_BF16 } value_kind;
 
 /* With 32 registers of 16 lanes sums of 8 keys x 3 vectors of rows fit, or of 6 rows x 4 vectors of
  * values; this is called wide. Where rows are few FEW_KEYS go by together, by chunks of their
- * depth: attention_few.h. */
-enum { IS_WIDE = VF >= 16, PANEL_VECTORS = IS_WIDE ? 3 : 2, FEW_KEYS = 12, FEW_CHUNK = 4 };
+ * depth, or SWAP_KEYS by vectors: attention_few.h. */
+enum {
+    IS_WIDE = VF >= 16,
+    PANEL_VECTORS = IS_WIDE ? 3 : 2,
+    FEW_KEYS = 12,
+    FEW_CHUNK = 4,
+    SWAP_KEYS = 4
+};
 
 /* How a call is cut: from dims and strides alone. */
 typedef struct tiling {

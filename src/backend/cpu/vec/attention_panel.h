@@ -100,8 +100,10 @@ static void make_chunk_scores(const block *self, const tile *now, int64_t seen) 
         keys.rows = fill_up(&keys, at->depth * size);
         keys.stride = at->depth * size;
     }
-    if (at->v->strides[2] == at->width)
-        keys.asks = next.step * (self->panel > 8 ? 4 : FEW_KEYS) * FEW_CHUNK / at->depth;
+    int64_t turn = self->panel == 8  ? SWAP_KEYS * VF
+                   : self->panel > 8 ? 4 * FEW_CHUNK
+                                     : FEW_KEYS * FEW_CHUNK;
+    if (at->v->strides[2] == at->width) keys.asks = next.step * turn / at->depth;
     few_scores(&keys, self->queries, self->scores, self->panel, &next);
 }
 
