@@ -12,10 +12,11 @@
 #include <math.h>
 
 /* Multiples of both panel widths, and of the 6 or 12 keys of a register block: rows of a block at
- * most, keys of a tile, and of one that saves another with few keys. */
+ * most, keys of a tile, of one for few rows, and of one that saves another with few keys. */
 enum {
     BLOCK_ROWS = 96,
     TILE_KEYS = 96,
+    LONG_KEYS = 288,
     MOST_KEYS = 132,
     EXP_GROUP = RLX_VEC_BYTES == 32 ? 2 : 4,
     LINE = 64,

@@ -110,9 +110,9 @@ static void make_chunk_scores(const block *self, const tile *now, int64_t seen) 
 /* Keys of the next tile, or of the next head. */
 static ahead next_keys(const block *self, const tile *now, int64_t passes) {
     const rlx_tensor *k = self->at->k;
-    bool is_last = now->first + TILE_KEYS >= self->at->keys;
+    bool is_last = now->first + self->tiles->keys >= self->at->keys;
     return rows_ahead(k, now->k_base + (is_last ? k->strides[1] : 0),
-                      is_last ? 0 : now->first + TILE_KEYS, passes);
+                      is_last ? 0 : now->first + self->tiles->keys, passes);
 }
 
 /* Keys and values of the next tile or head, row by row beside the values of this one, which are
