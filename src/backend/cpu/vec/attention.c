@@ -79,10 +79,10 @@ VEC_OUTLINE void take_rows(block *self, int64_t index) {
     pack_queries(self);
 }
 
-/* The rows on keys [first, end), which begin and end with whole tiles. */
+/* The rows on keys [first, end): tiles begin with the first. */
 VEC_OUTLINE void do_tiles(block *self, int64_t first, int64_t end) {
     int64_t step = self->tiles->keys;
-    if (self->seen_first > first) first = self->seen_first / step * step;
+    if (self->seen_first > first) first += (self->seen_first - first) / step * step;
     end = rlx_ref_least(self->seen_end, end);
     for (int64_t r = 0; r < self->tiles->rows; r += VF) {
         vf_store(self->most + r, vf_set(-INFINITY));
@@ -168,12 +168,21 @@ VEC_OUTLINE tiling make_tiling(const rlx_attention *at) {
     tiles.keys = tiles.is_short ? TILE_KEYS : tile_keys(at->keys);
     tiles.rows = whole_rows(rlx_ref_least(at->row_count, tiles.block), tiles.panel);
     if (tiles.panel == 1 || (tiles.is_short && v_lies && at->width % VF == 0)) tiles.kind = kind;
+    /* What a tile costs beside its products counts where rows are few. Rows that lie apart fight
+     * for the same few places of the first cache. Seen on Zen 5 only. */
+    if (tiles.chunk > 1 && tiles.panel < VF && tiles.kind != VALUES_F32 && !vec_is_intel() &&
+        at->k->strides[2] == at->depth && at->v->strides[2] == at->width) {
+        tiles.keys = LONG_KEYS;
+    }
     return tiles;
 }
 
-/* Keys that there is room for. */
+/* Keys that there is room for, and scores. */
 static int64_t room_keys(const tiling *tiles) {
     return tiles->is_short ? TILE_KEYS : MOST_KEYS;
+}
+static int64_t room_scores(const tiling *tiles) {
+    return IS_WIDE && tiles->is_short ? LONG_KEYS : room_keys(tiles);
 }
 
 /* Floats of a worker's own room: see place_own. Less rows or keys than planned may make larger
@@ -190,7 +199,9 @@ static bool own_floats(const rlx_attention *at, const tiling *tiles, uint64_t *o
     if (!tiles->v_in_place) per_width += keys;
     return rlx_mul_u64((uint64_t)at->depth, per_depth, &a) &&
            rlx_mul_u64((uint64_t)tiles->padded_width, per_width, &b) && rlx_add_u64(a, b, &a) &&
-           rlx_add_u64(a, 2 * (uint64_t)whole_vectors(most) + lanes * (keys + 1), out_count);
+           rlx_add_u64(
+               a, 2 * (uint64_t)whole_vectors(most) + lanes * (uint64_t)(room_scores(tiles) + 1),
+               out_count);
 }
 
 /* How blocks and their keys become items. */
@@ -259,7 +270,7 @@ static void place_own(block *self, float *room) {
     place_found(self, room);
     self->factor = self->sums + tiles->rows * tiles->padded_width;
     self->scores = self->factor + whole_vectors(tiles->panel);
-    self->queries = self->scores + room_keys(tiles) * whole_vectors(tiles->panel);
+    self->queries = self->scores + room_scores(tiles) * whole_vectors(tiles->panel);
     self->value_room = self->queries + tiles->rows * self->at->depth;
     self->key_room =
         self->value_room + (tiles->v_in_place ? 0 : room_keys(tiles) * tiles->padded_width);

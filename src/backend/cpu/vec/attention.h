@@ -12,10 +12,11 @@
 #include <math.h>
 
 /* Multiples of both panel widths, and of the 6 or 12 keys of a register block: rows of a block at
- * most, keys of a tile, and of one that saves another with few keys. */
+ * most, keys of a tile, of one for few rows, and of one that saves another with few keys. */
 enum {
     BLOCK_ROWS = 96,
     TILE_KEYS = 96,
+    LONG_KEYS = 288,
     MOST_KEYS = 132,
     EXP_GROUP = RLX_VEC_BYTES == 32 ? 2 : 4,
     LINE = 64,
@@ -41,8 +42,14 @@ typedef enum value_kind { VALUES_F32, VALUES_F16, VALUES_BF16 } value_kind;
 
 /* With 32 registers of 16 lanes sums of 8 keys x 3 vectors of rows fit, or of 6 rows x 4 vectors of
  * values; this is called wide. Where rows are few FEW_KEYS go by together, by chunks of their
- * depth: attention_few.h. */
-enum { IS_WIDE = VF >= 16, PANEL_VECTORS = IS_WIDE ? 3 : 2, FEW_KEYS = 12, FEW_CHUNK = 4 };
+ * depth, or SWAP_KEYS by vectors: attention_few.h. */
+enum {
+    IS_WIDE = VF >= 16,
+    PANEL_VECTORS = IS_WIDE ? 3 : 2,
+    FEW_KEYS = 12,
+    FEW_CHUNK = 4,
+    SWAP_KEYS = 4
+};
 
 /* How a call is cut: from dims and strides alone. */
 typedef struct tiling {
@@ -320,19 +327,18 @@ VEC_INLINE void short_columns(const weighed *by, const void *v, int64_t stride, 
                     sums + r * width, width, next, 1, nr, kind);
 }
 
-#define SHORT_VALUES(name, kind)                                                          \
-    VEC_OUTLINE ahead name(const weighed *by, const void *v, int64_t stride, float *sums, \
-                           int64_t width, int64_t nr, ahead next) {                       \
-        if (IS_WIDE && nr == 4 && (kind) == VALUES_F32) {                                 \
-            short_columns(by, v, stride, sums, width, &next, 4, kind);                    \
-        } else if ((!IS_WIDE || (kind) == VALUES_F32) && nr == 3) {                       \
-            short_columns(by, v, stride, sums, width, &next, 3, kind);                    \
-        } else if (nr == 2) {                                                             \
-            short_columns(by, v, stride, sums, width, &next, 2, kind);                    \
-        } else {                                                                          \
-            short_columns(by, v, stride, sums, width, &next, 1, kind);                    \
-        }                                                                                 \
-        return next;                                                                      \
+#define SHORT_VALUES(name, kind)                                                         \
+    VEC_OUTLINE void name(const weighed *by, const void *v, int64_t stride, float *sums, \
+                          int64_t width, int64_t nr, ahead *next) {                      \
+        if (IS_WIDE && nr == 4 && (kind) == VALUES_F32) {                                \
+            short_columns(by, v, stride, sums, width, next, 4, kind);                    \
+        } else if ((!IS_WIDE || (kind) == VALUES_F32) && nr == 3) {                      \
+            short_columns(by, v, stride, sums, width, next, 3, kind);                    \
+        } else if (nr == 2) {                                                            \
+            short_columns(by, v, stride, sums, width, next, 2, kind);                    \
+        } else {                                                                         \
+            short_columns(by, v, stride, sums, width, next, 1, kind);                    \
+        }                                                                                \
     }
 SHORT_VALUES(short_values_f32, VALUES_F32)
 SHORT_VALUES(short_values_f16, VALUES_F16)

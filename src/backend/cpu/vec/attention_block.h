@@ -51,25 +51,28 @@ static const rlx_query_row *row_at(const block *self, int64_t r) {
 }
 
 /* Scaled queries for sums along the depth. Groups of 8 rows, or of 4 where there are no more, with
- * vectors of all rows of a group side by side; on wide levels chunks of all rows of a panel. Rows
- * missing at the end are the last row again. */
+ * vectors of all rows of a group side by side; on wide levels chunks of all rows of a panel, or as
+ * swap_in has them. Rows missing at the end are the last row again. */
 VEC_OUTLINE void pack_along(const block *self) {
     const rlx_attention *at = self->at;
     int64_t stride = at->q->strides[3], length = IS_WIDE ? FEW_CHUNK : VF;
     bool lies = at->q->dtype == RLX_DTYPE_F32 && stride == 1;
+    bool is_swapped = IS_WIDE && self->tiles->panel == 8;
     float part[VF];
     for (int64_t r = 0; r < self->tiles->rows; r++) {
         int64_t group = IS_WIDE ? self->tiles->panel : along_group(self->row_count, r);
         int64_t first = r / group * group, q = row_at(self, r)->q;
         float *to = self->queries + first * at->depth + (r - first) * length;
+        float *room = self->key_room + r * at->depth; /* keys come later */
         for (int64_t d = 0; d < at->depth; d += VF) {
             const float *from = lies ? (const float *)at->q->data + q + d : part;
             if (!lies) vec_read_f32(at->q, q + d * stride, stride, VF, part);
-            vf_store(part, vf_load(from) * (float)at->scale);
-            for (int64_t i = 0; i < VF; i += length, to += group * length)
+            vf_store(is_swapped ? room + d : part, vf_load(from) * (float)at->scale);
+            for (int64_t i = 0; i < VF && !is_swapped; i += length, to += group * length)
                 memcpy(to, part + i, (size_t)length * sizeof *to);
         }
     }
+    if (is_swapped) swap_in(self->key_room, at->depth, self->queries);
 }
 
 /* to[count][VF], vectors `apart`: `count` numbers of q, scaled, or of the mask for a vector of rows

@@ -3,7 +3,8 @@
  * with FEW_CHUNK lanes each, a chunk of a key goes to all rows at once, and what is left to add up
  * at the end is a chunk, not a vector. Loads are the limit: an Ice Lake does
  * little more than one per turn of its two multiply-add units, and a chunk of one or two lanes
- * needs as many loads as products. */
+ * needs as many loads as products. Panels of eight rows, most of decode, have a way of their own:
+ * swap_scores. */
 #ifndef RLX_BACKEND_CPU_VEC_ATTENTION_FEW_H
 #define RLX_BACKEND_CPU_VEC_ATTENTION_FEW_H
 
@@ -17,7 +18,7 @@ typedef struct few_keys {
     int64_t count, depth;
     value_kind kind;
     float *room;  /* of two blocks of keys */
-    int64_t asks; /* bytes that are asked for with each chunk; 0: rows that lie apart */
+    int64_t asks; /* bytes that are asked for per turn; 0: rows that lie apart */
 } few_keys;
 
 #if RLX_VEC_BYTES == 64
@@ -41,7 +42,7 @@ VEC_INLINE vf few_fold(vf a, vf b) {
            FEW_SHUFFLE(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
 }
 
-/* out[4 keys][4 nr rows] of sum[4 keys][nr]. */
+/* out[4 keys][4 nr rows] of sum[4 keys][nr], where nr is 1 or 4. */
 VEC_INLINE void few_store(vf sum[][4], float *out, const int nr) {
     vf z[4], y[4];
     for (int j = 0; j < nr; j++) /* a row's four keys side by side */
@@ -58,10 +59,6 @@ VEC_INLINE void few_store(vf sum[][4], float *out, const int nr) {
             FEW_SHUFFLE(z[j], z[j + 1], 2, 6, 10, 14, 18, 22, 26, 30, 3, 7, 11, 15, 19, 23, 27, 31);
     }
     for (int i = 0; i < 2; i++) {
-        if (nr == 2) {
-            vf_store(out + i * VF, y[i]);
-            continue;
-        }
         vf_store(out + 2 * i * VF, FEW_SHUFFLE(y[i], y[i + 2], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18,
                                                19, 20, 21, 22, 23));
         vf_store(out + (2 * i + 1) * VF, FEW_SHUFFLE(y[i], y[i + 2], 8, 9, 10, 11, 12, 13, 14, 15,
@@ -140,13 +137,122 @@ VEC_INLINE void few_blocks(const few_keys *self, const float *q, float *out, ahe
     }
 }
 
+/* Lane l ^ by is lane l of x. */
+#define FEW_SWAP(x, by)                                                                     \
+    FEW_SHUFFLE(x, x, 0 ^ (by), 1 ^ (by), 2 ^ (by), 3 ^ (by), 4 ^ (by), 5 ^ (by), 6 ^ (by), \
+                7 ^ (by), 8 ^ (by), 9 ^ (by), 10 ^ (by), 11 ^ (by), 12 ^ (by), 13 ^ (by),   \
+                14 ^ (by), 15 ^ (by))
+
+/* Sums of eight rows: lane l of sum[j] is of row l ^ 2 j. */
+VEC_INLINE vf few_eight(const vf *sum) {
+    vf low = sum[0] + FEW_SWAP(sum[1], 2), high = sum[2] + FEW_SWAP(sum[3], 2);
+    return low + FEW_SWAP(high, 4);
+}
+
+/* Queries rows[8][depth] for swap_scores, eight vectors for one of each row: lane l of vector n is
+ * of row (l & 7) ^ (n & 6), and odd ones have neighbours swapped. */
+VEC_INLINE void swap_in(const float *rows, int64_t depth, float *to) {
+    const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
+    for (int64_t d = 0; d < depth; d += VF, to += 8 * VF) {
+        vf x[8];
+        VEC_UNROLLED for (int n = 0; n < 8; n++) x[n] = vf_load(rows + n * depth + d);
+        VEC_UNROLLED for (int bit = 1; bit < 8; bit *= 2) {
+            vi changes = (lane & bit) != 0;
+            VEC_UNROLLED for (int n = 0; n < 8; n++) {
+                vf a = x[n & ~bit], b = x[n | bit];
+                if ((n & bit) != 0) continue;
+                x[n] = vf_select(changes, b, a);
+                x[n | bit] = vf_select(changes, a, b);
+            }
+        }
+        VEC_UNROLLED for (int n = 0; n < 8; n++)
+            vf_store(to + n * VF, n % 2 == 0 ? x[n] : FEW_SWAP(x[n], 1));
+    }
+}
+
+/* A vector of each of SWAP_KEYS keys. */
+VEC_INLINE void swap_load(vf *key, const char *k, int64_t stride, int64_t thrice, value_kind kind) {
+    __asm__("" : "+r"(kind), "+r"(k));
+    if (kind == VALUES_F16) {
+        VEC_UNROLLED for (int i = 0; i < SWAP_KEYS; i++) key[i] =
+            value_load(k + (i == 3 ? thrice : i * stride), 0, VALUES_F16);
+    } else if (kind == VALUES_BF16) {
+        VEC_UNROLLED for (int i = 0; i < SWAP_KEYS; i++) key[i] =
+            value_load(k + (i == 3 ? thrice : i * stride), 0, VALUES_BF16);
+    } else {
+        VEC_UNROLLED for (int i = 0; i < SWAP_KEYS; i++) key[i] =
+            value_load(k + (i == 3 ? thrice : i * stride), 0, VALUES_F32);
+    }
+}
+
+/* out[count][8] of keys as they lie, SWAP_KEYS at a time; the last ones are done once more
+ * with some before them. A vector of a key meets all rows twice, as it is and with neighbours
+ * swapped: loads are of queries only, one for four products, and sums are of two lanes each to
+ * begin with. */
+VEC_OUTLINE void swap_scores(const few_keys *self, const float *queries, float *out, ahead *next) {
+    const int64_t stride = self->stride, thrice = 3 * stride, step = self->asks;
+    const int64_t size = self->kind == VALUES_F32 ? 4 : 2;
+    const char *k = self->rows, *asked = next->at;
+    vf key[SWAP_KEYS];
+    swap_load(key, k, stride, thrice, self->kind);
+    for (int64_t left = self->count, by; left > 0; left -= by, out += by * 8) {
+        const float *q = queries;
+        const char *end = k + self->depth * size;
+        vf sum[SWAP_KEYS][4];
+        by = left <= SWAP_KEYS ? left : left < 2 * SWAP_KEYS ? left - SWAP_KEYS : SWAP_KEYS;
+        const char *following =
+            left <= SWAP_KEYS ? k : k + by * stride; /* any keys after the last */
+        if (step == 0) {
+            for (int i = 0; i < SWAP_KEYS; i++)
+                ask_row(next);
+            asked = next->at;
+        }
+        VEC_UNROLLED for (int i = 0; i < SWAP_KEYS; i++) {
+            for (int j = 0; j < 4; j++)
+                sum[i][j] = vf_set(0);
+        }
+        VEC_ROLLED while (k != end) {
+            vf then[SWAP_KEYS];
+            for (int64_t line = 0; line < step; line += LINE)
+                ask_line(asked + line, FURTHER);
+            asked += step;
+            k += VF * size;
+            swap_load(then, k == end ? following : k, stride, thrice, self->kind);
+            VEC_UNROLLED for (int j = 0; j < 4; j++) {
+                vf query = vf_load(q + 2 * j * VF);
+                for (int i = 0; i < SWAP_KEYS; i++)
+                    vf_add_product(&sum[i][j], key[i], query);
+            }
+            for (int i = 0; i < SWAP_KEYS; i++)
+                key[i] = FEW_SWAP(key[i], 1);
+            VEC_UNROLLED for (int j = 0; j < 4; j++) {
+                vf query = vf_load(q + (2 * j + 1) * VF);
+                for (int i = 0; i < SWAP_KEYS; i++)
+                    vf_add_product(&sum[i][j], key[i], query);
+            }
+            for (int i = 0; i < SWAP_KEYS; i++)
+                key[i] = then[i];
+            q += 8 * VF;
+        }
+        k = following;
+        for (int i = 0; i < SWAP_KEYS; i += 2) {
+            vf a = few_eight(sum[i]), b = few_eight(sum[i + 1]);
+            vf_store(out + i * 8,
+                     FEW_SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31) +
+                         FEW_SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+                                     23));
+        }
+    }
+    next->at = asked;
+}
+
 /* out[count][panel]; there is room for whole blocks of keys. */
 VEC_OUTLINE void few_scores(const few_keys *self, const float *q, float *out, int64_t panel,
                             ahead *next) {
-    if (panel == 4) {
+    if (panel == 8) {
+        swap_scores(self, q, out, next);
+    } else if (panel == 4) {
         few_blocks(self, q, out, next, FEW_KEYS, 1);
-    } else if (panel == 8) {
-        few_blocks(self, q, out, next, FEW_KEYS, 2);
     } else {
         few_blocks(self, q, out, next, 4, 4);
     }
@@ -181,7 +287,10 @@ VEC_INLINE void turn(vf *a) {
     }
 }
 #else
-/* The next one is never called, and there is nothing for two more to do. */
+/* The next two are never called, and there is nothing for two more to do. */
+VEC_INLINE void swap_in(const float *rows, int64_t depth, float *to) {
+    (void)rows, (void)depth, (void)to;
+}
 VEC_INLINE void few_scores(const few_keys *self, const float *q, float *out, int64_t panel,
                            ahead *next) {
     (void)self, (void)q, (void)out, (void)panel, (void)next;

@@ -100,17 +100,19 @@ static void make_chunk_scores(const block *self, const tile *now, int64_t seen) 
         keys.rows = fill_up(&keys, at->depth * size);
         keys.stride = at->depth * size;
     }
-    if (at->v->strides[2] == at->width)
-        keys.asks = next.step * (self->panel > 8 ? 4 : FEW_KEYS) * FEW_CHUNK / at->depth;
+    int64_t turn = self->panel == 8  ? SWAP_KEYS * VF
+                   : self->panel > 8 ? 4 * FEW_CHUNK
+                                     : FEW_KEYS * FEW_CHUNK;
+    if (at->v->strides[2] == at->width) keys.asks = next.step * turn / at->depth;
     few_scores(&keys, self->queries, self->scores, self->panel, &next);
 }
 
 /* Keys of the next tile, or of the next head. */
 static ahead next_keys(const block *self, const tile *now, int64_t passes) {
     const rlx_tensor *k = self->at->k;
-    bool is_last = now->first + TILE_KEYS >= self->at->keys;
+    bool is_last = now->first + self->tiles->keys >= self->at->keys;
     return rows_ahead(k, now->k_base + (is_last ? k->strides[1] : 0),
-                      is_last ? 0 : now->first + TILE_KEYS, passes);
+                      is_last ? 0 : now->first + self->tiles->keys, passes);
 }
 
 /* Keys and values of the next tile or head, row by row beside the values of this one, which are
@@ -151,10 +153,10 @@ static void add_few_values(const block *self, const tile *now, const weighed *by
     if (IS_WIDE && !tiles->is_short) next = next_tile(self, now);
     for (int64_t part = 0, j = 0, n; part < parts; part++, j += n) {
         n = (vectors - j + parts - part - 1) / (parts - part);
-        next = (tiles->kind == VALUES_F32   ? short_values_f32
-                : tiles->kind == VALUES_F16 ? short_values_f16
-                                            : short_values_bf16)(
-            by, values + j * VF * size, stride, sums + j * VF, tiles->padded_width, n, next);
+        (tiles->kind == VALUES_F32   ? short_values_f32
+         : tiles->kind == VALUES_F16 ? short_values_f16
+                                     : short_values_bf16)(
+            by, values + j * VF * size, stride, sums + j * VF, tiles->padded_width, n, &next);
     }
 }
 
