@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `rlx diff`: runs a model on two devices step by step, compares what every step computes before it
- * is overwritten, and names the first that differs. With --each what differed is replaced by the
- * reference's values, so that every step is judged on the same inputs: differences do not add up,
- * and a rounding step cannot tip over because of what came before it. */
+ * is overwritten, then the outputs, and names the first that differs. With --each what differed is
+ * replaced by the reference's values, so that every step is judged on the same inputs: differences
+ * do not add up, and a rounding step cannot tip over because of what came before it. */
 #include "inputs.h"
 #include "outputs.h"
 #include "signals.h"
@@ -12,13 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one execution of a step wrote into one output. */
+/* What one execution of a step wrote into one output, or what an output of the model is: elements
+ * [batch][channels][inner], or with channels in blocks [batch][channels / block][inner][block],
+ * where the last block may have some that are none. */
 typedef struct record {
     char *name;
-    rlx_op op;
+    uint64_t name_bytes; /* without the suffix of a value in blocks */
+    rlx_op op;           /* RLX_OP_NONE: an output of the model */
     float *values;
-    uint64_t count;
-    bool is_taken; /* compared with a step of the other run */
+    uint64_t count, batch, channels, inner, block; /* block 0: no blocks */
+    bool is_taken;                                 /* compared with one of the other run */
 } record;
 
 typedef struct recorder {
@@ -55,15 +58,61 @@ static bool keep(recorder *self, record *made) {
     return true;
 }
 
+/* The compiler calls a value whose channels it has put into blocks like the value, with ".b". */
+static void set_order(const rlx_shape *shape, record *out) {
+    static const char suffix[] = ".b";
+    const uint64_t length = strlen(out->name), end = sizeof suffix - 1;
+    const bool is_blocked =
+        shape->rank > 3 && length > end && strcmp(out->name + length - end, suffix) == 0;
+    const uint32_t last = shape->rank - is_blocked;
+    out->name_bytes = length - (is_blocked ? end : 0);
+    out->block = is_blocked ? (uint64_t)shape->dims[last] : 0;
+    out->batch = shape->rank > 1 ? (uint64_t)shape->dims[0] : 1;
+    out->channels = shape->rank > 1 ? (uint64_t)shape->dims[1] : 1;
+    if (is_blocked) out->channels *= out->block;
+    out->inner = shape->rank == 1 ? (uint64_t)shape->dims[0] : 1;
+    for (uint32_t i = 2; i < last; i++)
+        out->inner *= (uint64_t)shape->dims[i];
+}
+
+/* Where an element is among the values. */
+static uint64_t place_of(const record *of, uint64_t n, uint64_t channel, uint64_t i) {
+    if (of->block == 0) return (n * of->channels + channel) * of->inner + i;
+    return ((n * of->channels / of->block + channel / of->block) * of->inner + i) * of->block +
+           channel % of->block;
+}
+
+/* What has other elements than its dims say (packed, or smaller than planned) is one row. */
+static void settle_order(record *of) {
+    if (of->batch * of->channels * of->inner == of->count) return;
+    of->batch = of->channels = 1;
+    of->inner = of->count;
+    of->block = 0;
+}
+
+static bool name_record(const char *name, const rlx_shape *shape, record *out) {
+    out->name = malloc(strlen(name) + 1);
+    if (out->name == NULL) return false;
+    strcpy(out->name, name);
+    set_order(shape, out);
+    return true;
+}
+
 static bool fill_record(rlx_exec *exec, const rlx_step_info *step, uint32_t output, record *out) {
     rlx_slot_info slot;
     const rlx_plan *plan = rlx_program_plan(rlx_exec_program(exec));
     *out = (record){.op = step->op};
-    if (rlx_plan_slot_at(plan, step->outputs[output], &slot) != RLX_OK) return false;
-    out->name = malloc(strlen(slot.name) + 1);
-    if (out->name == NULL) return false;
-    strcpy(out->name, slot.name);
-    return read_slot(exec, step->outputs[output], out);
+    if (rlx_plan_slot_at(plan, step->outputs[output], &slot) != RLX_OK ||
+        !name_record(slot.name, &slot.shape, out) || !read_slot(exec, step->outputs[output], out)) {
+        return false;
+    }
+    settle_order(out);
+    return true;
+}
+
+static void free_record(record *of) {
+    free(of->name);
+    free(of->values);
 }
 
 static bool record_step(void *user, rlx_exec *exec, const rlx_step_info *step) {
@@ -82,8 +131,18 @@ static bool record_step(void *user, rlx_exec *exec, const rlx_step_info *step) {
 /* True: every value is the same, bit by bit. */
 static bool compare(recorder *self, const record *expected, const record *got) {
     bool is_same = true;
-    for (uint64_t i = 0; i < expected->count && i < got->count; i++) {
-        double a = expected->values[i], b = got->values[i];
+    const bool is_moved = expected->block != got->block;
+    const uint64_t channels =
+        expected->channels < got->channels ? expected->channels : got->channels;
+    const uint64_t all = is_moved ? got->batch * channels * got->inner : got->count;
+    for (uint64_t at = 0; at < all; at++) {
+        uint64_t here = at, there = at;
+        if (is_moved) {
+            const uint64_t i = at % got->inner, channel = at / got->inner % channels;
+            const uint64_t n = at / got->inner / channels;
+            here = place_of(got, n, channel, i), there = place_of(expected, n, channel, i);
+        }
+        double a = expected->values[there], b = got->values[here];
         double difference = (isnan(a) && isnan(b)) || a == b ? 0 : fabs(a - b);
         if (isnan(difference)) difference = INFINITY; /* one of them is NaN */
         self->compared++;
@@ -95,9 +154,22 @@ static bool compare(recorder *self, const record *expected, const record *got) {
         self->differs = true;
         snprintf(self->first, sizeof self->first,
                  "'%s' (%s): element %" PRIu64 " is %.9g, expected %.9g, difference %.3g",
-                 got->name, rlx_op_name(got->op), i, b, a, difference);
+                 got->name, got->op == RLX_OP_NONE ? "an output" : rlx_op_name(got->op), at, b, a,
+                 difference);
     }
     return is_same;
+}
+
+/* Whether two records are of the same value. Blocks may have channels past the last. */
+static bool is_same_value(const record *a, const record *b) {
+    const uint64_t apart =
+        a->channels < b->channels ? b->channels - a->channels : a->channels - b->channels;
+    const uint64_t block = a->channels < b->channels ? b->block : a->block;
+    if ((a->op == RLX_OP_NONE) != (b->op == RLX_OP_NONE)) return false;
+    if (strcmp(a->name, b->name) == 0 && a->count == b->count && a->block == b->block) return true;
+    return (a->block != 0 || b->block != 0) && a->name_bytes == b->name_bytes &&
+           memcmp(a->name, b->name, a->name_bytes) == 0 && a->batch == b->batch &&
+           a->inner == b->inner && (apart == 0 || apart < block);
 }
 
 /* The reference's record of the same value: usually the next one, but the other device may take its
@@ -107,15 +179,26 @@ static const record *find(recorder *self, const record *got) {
     for (uint64_t tried = 0; tried < self->count; tried++) {
         uint64_t i = (self->next + tried) % self->count;
         record *one = &self->records[i];
-        if (one->is_taken || strcmp(one->name, got->name) != 0 || one->count != got->count) {
-            continue;
-        }
+        if (one->is_taken || !is_same_value(one, got)) continue;
         one->is_taken = true;
         self->next = i + 1;
         return one;
     }
     self->alone++;
     return NULL;
+}
+
+/* What the reference has in the place of what was got; channels past its last stay. */
+static rlx_status replace(rlx_exec *exec, uint32_t slot, const record *expected, record *got) {
+    const bool is_moved = expected->block != got->block;
+    if (!is_moved) memcpy(got->values, expected->values, got->count * sizeof *got->values);
+    for (uint64_t n = 0; is_moved && n < got->batch; n++) {
+        for (uint64_t c = 0; c < got->channels && c < expected->channels; c++) {
+            for (uint64_t i = 0; i < got->inner; i++)
+                got->values[place_of(got, n, c, i)] = expected->values[place_of(expected, n, c, i)];
+        }
+    }
+    return rlx_arena_write_f32(rlx_exec_arena(exec), slot, 0, got->values, got->count, 0, NULL);
 }
 
 static bool compare_step(void *user, rlx_exec *exec, const rlx_step_info *step) {
@@ -129,17 +212,55 @@ static bool compare_step(void *user, rlx_exec *exec, const rlx_step_info *step) 
         }
         const record *expected = find(self, &got);
         if (expected != NULL && !compare(self, expected, &got) && self->is_each) {
-            self->status = rlx_arena_write_f32(rlx_exec_arena(exec), step->outputs[i], 0,
-                                               expected->values, expected->count, 0, NULL);
+            self->status = replace(exec, step->outputs[i], expected, &got);
         }
-        free(got.name);
-        free(got.values);
+        free_record(&got);
     }
     return self->status == RLX_OK;
 }
 
+static bool fill_output(rlx_exec *exec, uint32_t index, const rlx_port_info *port, record *out) {
+    out->values = malloc(port->elements == 0 ? 4 : port->elements * sizeof *out->values);
+    return out->values != NULL && name_record(port->name, &port->shape, out) &&
+           rlx_exec_read_output_f32(exec, 0, index, out->values, port->elements, &out->count) ==
+               RLX_OK;
+}
+
+/* Whether a step that wrote this value has been compared. */
+static bool is_compared(const recorder *self, const rlx_plan *plan, uint32_t index) {
+    rlx_slot_info slot;
+    if (rlx_plan_slot_at(plan, index, &slot) != RLX_OK) return false;
+    for (uint64_t i = 0; i < self->count; i++) {
+        const record *one = &self->records[i];
+        if (one->is_taken && one->op != RLX_OP_NONE && strcmp(one->name, slot.name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The outputs of the model, which may be views that no step wrote: those of the reference are kept,
+ * the others are compared with them. */
+static rlx_status visit_outputs(rlx_exec *exec, recorder *self, bool is_reference) {
+    const rlx_program *program = rlx_exec_program(exec);
+    rlx_port_info port;
+    for (uint32_t i = 0; rlx_program_output(program, 0, i, &port) == RLX_OK; i++) {
+        record made = {.op = RLX_OP_NONE};
+        if (!is_reference && is_compared(self, rlx_program_plan(program), port.slot)) continue;
+        bool is_kept = false, is_filled = fill_output(exec, i, &port, &made);
+        if (is_filled) {
+            settle_order(&made);
+            is_kept = is_reference && keep(self, &made);
+            const record *expected = is_reference ? NULL : find(self, &made);
+            if (expected != NULL) (void)compare(self, expected, &made);
+        }
+        if (!is_kept) free_record(&made);
+        if (!is_filled || (is_reference && !is_kept)) return RLX_OUT_OF_MEMORY;
+    }
+    return RLX_OK;
+}
+
 static rlx_status run_on(tool_model *model, const char *device_name, tool_inputs *inputs,
-                         rlx_step_fn after, recorder *user) {
+                         bool is_reference, recorder *user) {
     rlx_device *device = NULL;
     rlx_program *program = NULL;
     rlx_exec *exec = NULL;
@@ -151,9 +272,10 @@ static rlx_status run_on(tool_model *model, const char *device_name, tool_inputs
     if (status == RLX_OK) status = tool_set_inputs(exec, 0, inputs);
     if (status == RLX_OK) {
         tool_hold_interrupts(exec);
-        status = rlx_exec_run_steps(exec, 0, after, user);
+        status = rlx_exec_run_steps(exec, 0, is_reference ? record_step : compare_step, user);
         tool_release_interrupts();
     }
+    if (status == RLX_OK) status = user->status = visit_outputs(exec, user, is_reference);
     if (user->status == RLX_OUT_OF_MEMORY) {
         status = tool_error(user->status, "no memory to keep a step");
     } else if (user->status != RLX_OK) {
@@ -175,10 +297,8 @@ static bool read_tolerance(const char *text, double *out_value) {
 }
 
 static void free_records(recorder *self) {
-    for (uint64_t i = 0; i < self->count; i++) {
-        free(self->records[i].name);
-        free(self->records[i].values);
-    }
+    for (uint64_t i = 0; i < self->count; i++)
+        free_record(&self->records[i]);
     free(self->records);
 }
 
@@ -209,9 +329,9 @@ static rlx_status run_both(tool_model *model, const char *reference, tool_inputs
     rlx_compile_options device_options = model->options;
     rlx_status status = tool_bind_from_files(model, inputs);
     model->options = *reference_options;
-    if (status == RLX_OK) status = run_on(model, reference, inputs, record_step, self);
+    if (status == RLX_OK) status = run_on(model, reference, inputs, true, self);
     model->options = device_options;
-    if (status == RLX_OK) status = run_on(model, device, inputs, compare_step, self);
+    if (status == RLX_OK) status = run_on(model, device, inputs, false, self);
     return status;
 }
 

@@ -205,6 +205,19 @@ class Inspect(tool.ToolTest):
         self.assertEqual(seen["entries"][0]["name"], "main")
 
 
+CONVS = """rlx 1
+input x : f32[1, 3, 33, 33]
+param w : f32[20, 3, 3, 3] = seeded(1, 0.3)
+param k : f32[20, 1, 3, 3] = seeded(2, 0.3)
+param v : f32[12, 20, 3, 3] = seeded(3, 0.1)
+c = conv(x, w) pads=[1, 1, 1, 1] activation=relu
+d = conv(c, k) pads=[1, 1, 1, 1] groups=20 activation=relu
+e = conv(d, v) pads=[1, 1, 1, 1]
+y = reduce_mean(e) axes=[2, 3]
+output y
+"""
+
+
 class Diff(tool.ToolTest):
     def test_equal_devices_are_equal(self):
         self.write("m.rlx", tool.MLP)
@@ -223,6 +236,18 @@ class Diff(tool.ToolTest):
         self.assertTrue(row["differs"])
         self.assertGreater(row["largest"], 0)
         self.rlx("diff", "m.rlx", "--ref-disable", "all", prints="equal")
+
+    def test_values_in_blocks_are_compared_with_plain_ones(self):
+        """Vector kernels have channels in blocks, of which the last is not full; the reference has not."""
+        self.write("m.rlx", CONVS)
+        values = 20 * 33 * 33 + 20 * 33 * 33 + 12 * 33 * 33 + 12
+        for device in ("cpu", "cpu:scalar"):
+            for more in ((), ("--each",)):
+                row, = self.json_lines("diff", "m.rlx", "--device", device, "--json", *more)
+                self.assertEqual((row["differs"], row["compared"]), (False, values))
+        row, = self.json_lines("diff", "m.rlx", "--device", "cpu", "--json", "--rtol", "0", "--atol", "0",
+                               "--fill", "random:7", code=5)
+        self.assertTrue(row["differs"])
 
     def test_inputs_and_programs_can_be_compared(self):
         self.write("m.rlx", tool.MLP)
