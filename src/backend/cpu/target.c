@@ -95,6 +95,7 @@ static bool overwrites_first(const rlx_cpu_level *level, const rlx_kernel *kerne
                              const rlx_target_query *query, const rlx_kernel_args *args,
                              uint32_t workers) {
     int64_t parts = has_extents(query) ? 0 : rlx_cpu_overwrite_parts(level, kernel, args);
+    if (workers == 0) workers = 1;
     return parts > 0 && (parts % workers == 0 || parts >= 4 * (int64_t)workers);
 }
 

@@ -244,14 +244,16 @@ static bool has_pairs(const conv_view *view) {
            (roll_threes(height) < 0 || height * view->w.in >= 100);
 }
 
+static bool may_join(const conv_view *view) {
+    return is_plain_three(&view->h) && is_plain_three(&view->w) && view->residual.data == NULL &&
+           view->x.column == BLOCK && view->y.column == BLOCK && view->w.in >= 1;
+}
+
 static bool is_joined(const conv_view *view) {
-    const int64_t height = view->h.in, width = view->w.in;
-    if (!is_plain_three(&view->h) || !is_plain_three(&view->w) || view->residual.data != NULL ||
-        view->x.column != BLOCK || view->y.column != BLOCK) {
-        return false;
-    }
-    if (HAS_TWOS) return height >= 3 && width >= 2;
-    return width >= 1 && (has_pairs(view) || roll_threes(height) >= 0);
+    const int64_t height = view->h.in;
+    if (!may_join(view)) return false;
+    if (HAS_TWOS) return height >= 3 && view->w.in >= 2;
+    return has_pairs(view) || roll_threes(height) >= 0;
 }
 
 static depthwise_blocks blocks_of(const conv_view *view) {
@@ -263,9 +265,11 @@ static depthwise_blocks blocks_of(const conv_view *view) {
     return (depthwise_blocks){.split = height - 3 * roll_threes(height), .first = 4, .second = 3};
 }
 
-/* Of rows that go by two, one without a partner would come too late. */
+/* Of rows that go by two, one without a partner would come too late. What a plan may hold for
+ * every processor of this level hangs on shapes alone. */
 static bool may_overwrite(const conv_view *view) {
-    return is_joined(view) && !(HAS_TWOS && view->h.in % 2 != 0);
+    const int64_t height = view->h.in;
+    return is_joined(view) && (HAS_TWOS ? height % 2 == 0 : roll_threes(height) >= 0);
 }
 
 static depthwise_plan plan_of(const conv_view *view) {
@@ -505,7 +509,7 @@ static int64_t item_cost(const rlx_kernel_args *args) {
 
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
-    if (!is_joined(&view)) return 0;
+    if (!may_join(&view)) return 0;
     return (uint64_t)((HAS_TWOS ? 1 : ROOM_ROWS) * view.w.in * BLOCK) * sizeof(float);
 }
 
