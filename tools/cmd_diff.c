@@ -238,6 +238,18 @@ static bool is_compared(const recorder *self, const rlx_plan *plan, uint32_t ind
     return false;
 }
 
+/* An output of which the reference has more or fewer elements, as only a run knows. */
+static void note_size(recorder *self, const record *got) {
+    for (uint64_t i = 0; i < self->count && !self->differs; i++) {
+        const record *one = &self->records[i];
+        if (one->op != RLX_OP_NONE || strcmp(one->name, got->name) != 0) continue;
+        self->differs = true;
+        snprintf(self->first, sizeof self->first,
+                 "'%s' (an output): %" PRIu64 " elements, expected %" PRIu64, got->name, got->count,
+                 one->count);
+    }
+}
+
 /* The outputs of the model, which may be views that no step wrote: those of the reference are kept,
  * the others are compared with them. */
 static rlx_status visit_outputs(rlx_exec *exec, recorder *self, bool is_reference) {
@@ -252,6 +264,7 @@ static rlx_status visit_outputs(rlx_exec *exec, recorder *self, bool is_referenc
             is_kept = is_reference && keep(self, &made);
             const record *expected = is_reference ? NULL : find(self, &made);
             if (expected != NULL) (void)compare(self, expected, &made);
+            if (!is_reference && expected == NULL) note_size(self, &made);
         }
         if (!is_kept) free_record(&made);
         if (!is_filled || (is_reference && !is_kept)) return RLX_OUT_OF_MEMORY;

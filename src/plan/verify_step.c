@@ -8,6 +8,8 @@
 #include "ir/dtype.h"
 #include "ir/infer.h"
 
+#include <string.h>
+
 /* Attribute numbers beyond this mean nothing, except in slices, where "to the end" is INT64_MAX. */
 static const int64_t most_number = INT64_C(1) << 48;
 
@@ -179,10 +181,12 @@ static bool is_same_place(const rlx_plan_slot *a, const rlx_plan_slot *b) {
     }
 }
 
-/* Whether output `out` may have the very memory of input `in`. Some kernels of conv allow it for
- * the first one; whether this one does, the backend asks when it prepares the step. */
-static bool may_be_in_place(const rlx_plan_step *step, uint32_t in, uint32_t out) {
-    if (step->op == RLX_OP_CONV && in == 0 && out == 0) return true;
+/* Whether output `out` may have the very memory of input `in`. Some kernels of conv on the CPU
+ * allow it for the first one; whether this one does, the backend asks when it prepares the step. */
+static bool may_be_in_place(const rlx_plan *plan, const rlx_plan_step *step, uint32_t in,
+                            uint32_t out) {
+    if (step->op == RLX_OP_CONV && in == 0 && out == 0)
+        return step->kind == RLX_STEP_KERNEL && strncmp(plan->target, "cpu/", 4) == 0;
     if (step->kind == RLX_STEP_COPY || step->op == RLX_OP_COPY) return true;
     if (step->op == RLX_OP_STATE_WRITE) return in == 0 && out == 0;
     return out == 0 && rlx_op_may_overwrite(step->op, in);
@@ -194,7 +198,7 @@ static rlx_status check_alias(const plan_check *check, const rlx_plan_step *step
     if (in == RLX_NONE || out == RLX_NONE) return RLX_OK;
     const rlx_plan_slot *a = slot_at(check, in), *b = slot_at(check, out);
     if (a->buffer != b->buffer || plan_slots_disjoint(a, b)) return RLX_OK;
-    if (may_be_in_place(step, input, output) && is_same_place(a, b)) return RLX_OK;
+    if (may_be_in_place(check->plan, step, input, output) && is_same_place(a, b)) return RLX_OK;
     return INVALID_PLAN(
         "output %u (" SLOT_FORMAT ") overlaps input %u (" SLOT_FORMAT ") in buffer %u", output,
         SLOT_ARGS(check->plan, out), input, SLOT_ARGS(check->plan, in), a->buffer);

@@ -8,6 +8,7 @@
 
 #include <rlx/exec.h>
 #include <rlx/program.h>
+#include <rlx/session.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -164,6 +165,53 @@ static void inputs_that_others_read_stay(void **state) {
     }
 }
 
+/* 2e38 in a corner meets weights of 0 and 4: sums of two such numbers are none, the result is. */
+static void large_numbers_stay_with_their_neighbours(void **state) {
+    static const char text[] = "rlx 1\ninput x : f32[1, 16, 14, 14]\ninput w : f32[16, 1, 3, 3]\n"
+                               "h = abs(x)\ny = conv(h, w) pads=[1, 1, 1, 1] groups=16\noutput y\n";
+    static float x[16 * 14 * 14], w[16 * 9], y[16 * 14 * 14];
+    rlx_graph *graph = NULL;
+    rlx_session *session = NULL;
+    rlx_device *device = NULL;
+    rlx_program *program = NULL;
+    rlx_exec *exec = NULL;
+    uint64_t count;
+    (void)state;
+    for (int c = 0; c < 16; c++) {
+        x[c * 14 * 14] = 2e38f;
+        w[c * 9 + 7] = 4; /* the row below, which the corner has none of above it */
+    }
+    assert_ok(rlx_graph_parse(NULL, text, strlen(text), &graph));
+    assert_ok(rlx_session_create(NULL, graph, &session));
+    assert_ok(rlx_device_open("cpu", NULL, &device));
+    assert_ok(rlx_session_compile(session, device, NULL, NULL, &program));
+    assert_ok(rlx_exec_create(program, NULL, &exec));
+    assert_ok(rlx_exec_set_input_f32(exec, 0, 0, x, sizeof x / sizeof *x));
+    assert_ok(rlx_exec_set_input_f32(exec, 0, 1, w, sizeof w / sizeof *w));
+    assert_ok(rlx_exec_run(exec, 0));
+    assert_ok(rlx_exec_read_output_f32(exec, 0, 0, y, sizeof y / sizeof *y, &count));
+    for (uint64_t i = 0; i < count; i++)
+        assert_float_equal(y[i], 0, 0);
+    rlx_exec_destroy(exec);
+    rlx_program_release(program);
+    rlx_device_release(device);
+    rlx_session_destroy(session);
+}
+
+static void only_kernels_of_the_cpu_may_be_in_place(void **state) {
+    const rlx_cpu_level *level = rlx_cpu_find_level("cpu:avx2");
+    char text[512];
+    (void)state;
+    if (level == NULL) level = rlx_cpu_find_level("cpu:neon");
+    if (level == NULL) skip();
+    write_net(text, sizeof text, 1, 32, 14, 14, "");
+    rlx_plan *plan = plan_of(text, level, 1, true);
+    plan->target = "vulkan/generic";
+    assert_status(RLX_INVALID_PLAN, rlx_plan_verify(plan));
+    assert_error_has("overlaps input 0");
+    rlx_plan_destroy(plan);
+}
+
 static void a_plan_that_no_kernel_can_run_in_place_is_refused(void **state) {
     (void)state;
     for (uint32_t i = 0; i < LEVELS; i++) {
@@ -190,6 +238,8 @@ int main(void) {
         cmocka_unit_test(kernels_agree_in_place_and_apart),
         cmocka_unit_test(threads_get_equal_shares),
         cmocka_unit_test(inputs_that_others_read_stay),
+        cmocka_unit_test(large_numbers_stay_with_their_neighbours),
+        cmocka_unit_test(only_kernels_of_the_cpu_may_be_in_place),
         cmocka_unit_test(a_plan_that_no_kernel_can_run_in_place_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,12 +133,13 @@ static uint64_t workspace_need(const rlx_kernel *kernel, const rlx_kernel_args *
     return kernel->workspace_bytes == NULL ? 0 : kernel->workspace_bytes(args);
 }
 
-/* A conv whose output lies in its first input needs a kernel that knows of it. */
-static bool fits_place(const rlx_cpu_level *level, const rlx_kernel *kernel,
-                       const rlx_kernel_args *args) {
+/* A conv whose output lies in its first input needs a kernel that knows of it, and dims that stay
+ * as they are. */
+static bool fits_place(const rlx_cpu_level *level, const rlx_kernel *kernel, const cpu_op *op) {
+    const rlx_kernel_args *args = &op->args;
     return args->op != RLX_OP_CONV || args->in[0].data != args->out[0].data ||
            rlx_tensor_elements(&args->in[0]) == 0 || rlx_tensor_elements(&args->out[0]) == 0 ||
-           rlx_cpu_overwrite_parts(level, kernel, args) > 0;
+           (op->bound.extent_count == 0 && rlx_cpu_overwrite_parts(level, kernel, args) > 0);
 }
 
 /* The kernel for the step; where it does not fit what was planned, scalar C. */
@@ -156,7 +157,7 @@ static rlx_status choose_kernel(const rlx_cpu_level *level, cpu_op *op) {
                         level->name);
     }
     if (workspace_need(op->kernel, &op->args) > step->workspace_bytes ||
-        !fits_place(level, op->kernel, &op->args)) {
+        !fits_place(level, op->kernel, op)) {
         op->kernel = rlx_ref_kernel(step->op);
     }
     if (op->kernel == NULL || workspace_need(op->kernel, &op->args) > step->workspace_bytes) {
@@ -164,7 +165,7 @@ static rlx_status choose_kernel(const rlx_cpu_level *level, cpu_op *op) {
             RLX_MISMATCH, "kernel '%s' wants more workspace than the %" PRIu64 " bytes planned",
             op->kernel == NULL ? step->kernel : op->kernel->name, step->workspace_bytes);
     }
-    if (!fits_place(level, op->kernel, &op->args)) {
+    if (!fits_place(level, op->kernel, op)) {
         return RLX_FAIL(RLX_MISMATCH,
                         "kernel '%s' cannot write over its input as the plan wants it",
                         op->kernel->name);

@@ -197,11 +197,11 @@ static bool own_floats(const rlx_attention *at, const tiling *tiles, uint64_t *o
         per_depth += 2 * FEW_KEYS; /* of few rows; in other runs there may be few */
     }
     if (!tiles->v_in_place) per_width += keys;
+    uint64_t scores = lanes * (uint64_t)(room_scores(tiles) + 1);
+    if (IS_WIDE && scores < (LONG_KEYS + 1) * VF) scores = (LONG_KEYS + 1) * VF;
     return rlx_mul_u64((uint64_t)at->depth, per_depth, &a) &&
            rlx_mul_u64((uint64_t)tiles->padded_width, per_width, &b) && rlx_add_u64(a, b, &a) &&
-           rlx_add_u64(
-               a, 2 * (uint64_t)whole_vectors(most) + lanes * (uint64_t)(room_scores(tiles) + 1),
-               out_count);
+           rlx_add_u64(a, 2 * (uint64_t)whole_vectors(most) + scores, out_count);
 }
 
 /* How blocks and their keys become items. */

@@ -6,8 +6,8 @@
  * multiply-adds. The twelve weights stay in registers for all rows of a plane, beside the four sums
  * of three columns.
  *
- * Infinities spoil neighbours that the direct sum keeps apart. So every second result is looked at
- * (each input is part of one of three that touch), and two rows with something that is not finite
+ * Infinities, and numbers so large that sums of two are none, spoil neighbours that the direct sum
+ * keeps apart. So all results are looked at, and two rows with something that is not finite
  * are done again tap by tap. Part of conv_depthwise.c. */
 #ifndef RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_PAIR_H
 #define RLX_BACKEND_CPU_VEC_CONV_DEPTHWISE_PAIR_H
@@ -70,13 +70,10 @@ static __attribute__((noinline)) void pair_again(const depthwise_rows *roll,
     } while (0)
 /* The sums a are whole: the outputs of the column before `at`. What is not finite leaves a NaN in
  * `looked`. */
-#define PAIR_STORE(is_looked_at)                                                                 \
+#define PAIR_STORE()                                                                 \
     do {                                                                                         \
         vf y0 = (a0 + a1) + a2, y1 = (a1 - a2) - a3;                                             \
-        if (is_looked_at) {                                                                      \
-            const vf both = y0 + y1;                                                             \
-            looked += both - both;                                                               \
-        }                                                                                        \
+        vf_add_product(&looked, y0 + y1, nothing);                                               \
         y0 = vf_max(least, y0), y1 = vf_max(least, y1);                                          \
         if (has_high) {                                                                          \
             const vf *high = &roll->high;                                                        \
@@ -87,9 +84,9 @@ static __attribute__((noinline)) void pair_again(const depthwise_rows *roll,
     } while (0)
 #define PAIR_NEXT()                                                                              \
     a0 = b0, a1 = b1, a2 = b2, a3 = b3, b0 = c0, b1 = c1, b2 = c2, b3 = c3
-#define PAIR_STEP(is_looked_at)                                                                  \
+#define PAIR_STEP()                                                                  \
     do {                                                                                         \
-        PAIR_COLUMN(false); PAIR_STORE(is_looked_at); PAIR_NEXT();                               \
+        PAIR_COLUMN(false); PAIR_STORE(); PAIR_NEXT();                               \
         at += BLOCK;                                                                             \
     } while (0)
 /* clang-format on */
@@ -98,7 +95,7 @@ static __attribute__((noinline)) void pair_again(const depthwise_rows *roll,
  * needed go to `room`, PAIR_KEPT rows, of which the last one has the row above if there is one. */
 VEC_INLINE void run_pairs_of(const depthwise_rows *roll, int64_t pairs, float *room,
                              const float *zeros, const bool IS_KEPT) {
-    const vf bias = roll->bias, least = roll->low;
+    const vf bias = roll->bias, least = roll->low, nothing = vf_set(0.0f);
     const int64_t x_row = roll->x_row, y_row = roll->y_row, row_floats = roll->width * BLOCK;
     const bool has_high = roll->has_high;
     const float *x1 = roll->x, *above = roll->above;
@@ -116,11 +113,11 @@ VEC_INLINE void run_pairs_of(const depthwise_rows *roll, int64_t pairs, float *r
         PAIR_COLUMN(true);
         PAIR_NEXT();
         for (at = BLOCK; n >= 2; n -= 2) {
-            PAIR_STEP(false);
-            PAIR_STEP(true);
+            PAIR_STEP();
+            PAIR_STEP();
         }
-        if (n > 0) PAIR_STEP(false);
-        PAIR_STORE(true);
+        if (n > 0) PAIR_STEP();
+        PAIR_STORE();
         if (!vi_all(looked == looked)) {
             const float *rows[PAIR_ROWS] = {above, IS_KEPT ? k1 : x1, IS_KEPT ? k2 : x2,
                                             has_last ? x3 : NULL};
