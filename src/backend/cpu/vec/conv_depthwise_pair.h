@@ -68,65 +68,69 @@ static __attribute__((noinline)) void pair_again(const depthwise_rows *roll,
         t = vf_load(x0 + at) - d2; PAIR_MEET(0, t);                                              \
         t = d1 - vf_load(x3 + at); PAIR_MEET(3, t);                                              \
     } while (0)
-/* The sums a are whole: the outputs of the column before `at`. What is not finite leaves a NaN in
- * `looked`. */
-#define PAIR_STORE()                                                                 \
+/* The sums a are whole: the outputs of the column before `at`. What is not finite stays so in
+ * `looked`; additions wait less for their units than multiply-adds. */
+#define PAIR_STORE()                                                                             \
     do {                                                                                         \
         vf y0 = (a0 + a1) + a2, y1 = (a1 - a2) - a3;                                             \
-        vf_add_product(&looked, y0 + y1, nothing);                                               \
+        looked += y0 + y1;                                                                       \
         y0 = vf_max(least, y0), y1 = vf_max(least, y1);                                          \
         if (has_high) {                                                                          \
-            const vf *high = &roll->high;                                                        \
-            __asm__("" : "+r"(high)); /* no register for it */                                   \
-            y0 = vf_min(*high, y0), y1 = vf_min(*high, y1);                                      \
+            y0 = vf_min(roll->high, y0), y1 = vf_min(roll->high, y1);                            \
         }                                                                                        \
-        vf_store(y + at - BLOCK, y0), vf_store(y + y_row + at - BLOCK, y1);                      \
+        vf_store(y + at - BLOCK, y0), vf_store(y2 + at - BLOCK, y1);                             \
     } while (0)
 #define PAIR_NEXT()                                                                              \
     a0 = b0, a1 = b1, a2 = b2, a3 = b3, b0 = c0, b1 = c1, b2 = c2, b3 = c3
-#define PAIR_STEP()                                                                  \
+#define PAIR_STEP()                                                                              \
     do {                                                                                         \
-        PAIR_COLUMN(false); PAIR_STORE(); PAIR_NEXT();                               \
+        PAIR_COLUMN(false); PAIR_STORE(); PAIR_NEXT();                                           \
         at += BLOCK;                                                                             \
     } while (0)
 /* clang-format on */
 
 /* `pairs` pairs of rows from where `roll` says. IS_KEPT: y lies in x, and inputs that are still
- * needed go to `room`, PAIR_KEPT rows, of which the last one has the row above if there is one. */
+ * needed go to `room`, PAIR_KEPT rows, of which the last one has the row above if there is one.
+ * Rows are pointed at by their ends, so that `at` counts up to 0. */
 VEC_INLINE void run_pairs_of(const depthwise_rows *roll, int64_t pairs, float *room,
                              const float *zeros, const bool IS_KEPT) {
     const vf bias = roll->bias, least = roll->low, nothing = vf_set(0.0f);
-    const int64_t x_row = roll->x_row, y_row = roll->y_row, row_floats = roll->width * BLOCK;
+    const int64_t x_row = roll->x_row, y_row = roll->y_row, length = roll->width * BLOCK;
+    const int64_t thirds = -((roll->width - 1) / 3 * 3 * BLOCK);
     const bool has_high = roll->has_high;
-    const float *x1 = roll->x, *above = roll->above;
-    float *y = roll->y, *k1 = room, *k2 = room + row_floats, *next = k2 + row_floats;
+    const float *x1 = roll->x + length, *zero = zeros + length;
+    const float *x0 = roll->above == NULL ? zero : roll->above + length;
+    float *y = roll->y + length, *k1 = room + length, *k2 = k1 + length, *next = k2 + length;
     PAIR_WEIGHTS(0);
     PAIR_WEIGHTS(1);
     PAIR_WEIGHTS(2);
-    for (; pairs > 0; pairs--, x1 += 2 * x_row, y += 2 * y_row) {
-        const bool has_last = pairs > 1 || roll->has_last;
+    for (; pairs > 0; pairs--) {
         const float *x2 = x1 + x_row;
-        const float *x0 = above == NULL ? zeros : above, *x3 = has_last ? x2 + x_row : zeros;
-        vf a0, a1, a2, a3, c0, c1, c2, c3, looked = vf_set(0.0f);
-        vf b0 = looked, b1 = bias, b2 = looked, b3 = looked;
-        int64_t at = 0, n = roll->width - 1;
+        const float *x3 = pairs > 1 || roll->has_last ? x2 + x_row : zero;
+        float *y2 = y + y_row;
+        vf a0, a1, a2, a3, c0, c1, c2, c3, looked = nothing;
+        vf b0 = nothing, b1 = bias, b2 = nothing, b3 = nothing;
+        int64_t at = -length;
         PAIR_COLUMN(true);
         PAIR_NEXT();
-        for (at = BLOCK; n >= 2; n -= 2) {
+        for (at += BLOCK; at < thirds;)
+            PAIR_STEP();
+        while (at < 0) {
+            PAIR_STEP();
             PAIR_STEP();
             PAIR_STEP();
         }
-        if (n > 0) PAIR_STEP();
         PAIR_STORE();
-        if (!vi_all(looked == looked)) {
-            const float *rows[PAIR_ROWS] = {above, IS_KEPT ? k1 : x1, IS_KEPT ? k2 : x2,
-                                            has_last ? x3 : NULL};
-            pair_again(roll, rows, y);
+        if (!vi_all(looked - looked == nothing)) {
+            const float *rows[PAIR_ROWS] = {
+                x0 == zero ? NULL : x0 - length, (IS_KEPT ? k1 : x1) - length,
+                (IS_KEPT ? k2 : x2) - length, x3 == zero ? NULL : x3 - length};
+            pair_again(roll, rows, y - length);
         }
-        above = x2;
+        x0 = x2, x1 = x2 + x_row, y = y2 + y_row;
         if (IS_KEPT) { /* what was above this pair is no longer needed */
             float *below = next;
-            above = next = k2;
+            x0 = next = k2;
             k2 = below;
         }
     }
