@@ -270,20 +270,23 @@ static void run_block(block *self) {
 
 /* Other processors than Intel's are asked for lines where weights may lie in the last cache, for
  * which two threads wait; from memory they read ahead better by themselves. */
-static few_fn few_of(const block *self, int64_t panels) {
+static bool is_asked(const block *self) {
     const matmul *mm = self->mm;
+    return VF >= 16 && mm->m == 1 && self->kind == PANEL_F32 && !vec_is_intel() &&
+           rlx_ref_cost(mm->k, mm->n) <= ASKED_WEIGHTS;
+}
+
+static few_fn few_of(const block *self, int64_t panels) {
 #if RLX_VEC_BYTES == 64
-    bool is_other =
-        mm->m == 1 && panels == FEW_OTHERS && self->kind == PANEL_F32 && !vec_is_intel();
-    if (is_other && rlx_ref_cost(mm->k, mm->n) <= ASKED_WEIGHTS) return few_asking;
+    if (panels == FEW_NEAR && is_asked(self)) return few_asking;
 #endif
-    return fews[self->kind][mm->m - 1][panels];
+    return fews[self->kind][self->mm->m - 1][panels];
 }
 
 /* Several panels for one to three rows of a. */
 static void run_few(const block *self) {
     const matmul *mm = self->mm;
-    const int64_t most = vec_is_intel() ? FEW_PANELS : FEW_OTHERS;
+    const int64_t most = vec_is_intel() ? FEW_PANELS : is_asked(self) ? FEW_NEAR : FEW_OTHERS;
     float sums[FEW_ROWS * FEW_PANELS * MATMUL_COLUMNS];
     const float *a = (const float *)mm->a->data + self->at.a;
     int64_t a_row = is_direct(mm) ? mm->a_m : matmul_up(mm->k, 16) * 16;

@@ -9,7 +9,8 @@
 enum {
     FEW_ROWS = 3,                  /* even fewer: an item is several panels side by side */
     FEW_PANELS = VF < 16 ? 4 : 12, /* at once, of one row */
-    FEW_OTHERS = 4,                /* the same where few streams are as fast, or faster */
+    FEW_OTHERS = 4,                /* the same where few streams are as fast, or faster, */
+    FEW_NEAR = 2,                  /* and there of weights that may lie in the last cache */
     SHORT_ROWS = 6,                /* of a tile at most, where it has two panels or is not full */
 };
 
@@ -85,10 +86,10 @@ FEWS(bf16, PANEL_BF16)
 #if RLX_VEC_BYTES == 64
 FEW(f32, PANEL_F32, 1, 8) FEW(f32, PANEL_F32, 1, 12)
 #define WIDE , [8] = few_1_8_f32, [12] = few_1_12_f32
-/* FEW_OTHERS panels that may lie in the last cache. */
+/* FEW_NEAR panels. */
 static void few_asking(const float *a, int64_t row, const uint8_t *b, int64_t apart, int64_t depth,
                        float *to) {
-    matmul_few(1, FEW_OTHERS, 1, true, PANEL_F32, a, row, b, apart, depth, to);
+    matmul_few(1, FEW_NEAR, 1, true, PANEL_F32, a, row, b, apart, depth, to);
 }
 #else
 #define WIDE
