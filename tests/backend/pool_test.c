@@ -59,16 +59,26 @@ static void note_begin(void *context, uint32_t worker, int64_t begin, int64_t en
     atomic_fetch_or((_Atomic uint32_t *)context, 1u << begin);
 }
 
-static void few_chunks_are_cut_evenly(void **state) {
+/* Where the chunks of a job begin, of two threads. */
+static uint32_t begins_of(int64_t items, int64_t chunk) {
     _Atomic uint32_t begins = 0;
     rlx_pool *pool = NULL;
-    rlx_pool_job job = {note_begin, &begins, 10, 2, 2};
-    (void)state;
+    rlx_pool_job job = {note_begin, &begins, items, chunk, 2};
     assert_ok(rlx_pool_create(NULL, 2, &pool));
     assert_ok(rlx_pool_run(pool, &job));
     rlx_pool_destroy(pool);
-    /* Two parts of five items, each with as many chunks as have two items or more. */
-    assert_int_equal(atomic_load(&begins), 1 << 0 | 1 << 3 | 1 << 5 | 1 << 8);
+    return atomic_load(&begins);
+}
+
+static void few_chunks_are_cut_evenly(void **state) {
+    (void)state;
+    /* Two parts of five items: large items one by one, small ones at once. */
+    assert_int_equal(begins_of(10, 1), 0x3ff);
+    assert_int_equal(begins_of(10, 2), 1 << 0 | 1 << 5);
+    assert_int_equal(begins_of(16, 2), 1 << 0 | 1 << 8);
+    /* More than four chunks are as many as have two items or more. */
+    assert_int_equal(begins_of(22, 2),
+                     1 << 0 | 1 << 3 | 1 << 6 | 1 << 9 | 1 << 11 | 1 << 14 | 1 << 17 | 1 << 20);
 }
 
 /* Workers find the next job while they look out, while they fall asleep, and asleep. */

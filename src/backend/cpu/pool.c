@@ -44,6 +44,7 @@ enum {
     CHUNKS = 64,               /* of a large job, about */
     PATIENCE = 64,             /* pauses before a thread takes chunks of another */
     FEW_CHUNKS = 8,            /* fewer of them per thread are not cut evenly */
+    ONE_CALL = 4,              /* so many of several items each are one chunk */
     LEAST_CHUNK_COST = 16384,  /* elementary operations that make a chunk at least */
     MOST_CHUNK_COST = 32768,   /* and at most, where items are that small */
     SHARE_COST = 32768,        /* less than this stays on the caller */
@@ -131,13 +132,15 @@ static bool is_fresh(const worker_state *self) {
 /* Cuts the items into equal parts of whole chunks. Where chunks are few, five for two threads would
  * let one of them wait for a sixth of the job: parts are cut between items then, and into equal
  * chunks, none smaller than asked for: every call of a kernel costs as much as hundreds of
- * operations. */
+ * operations. A part that takes microseconds is one chunk: it is over before somebody could help.
+ */
 static pool_task cut(const rlx_pool_job *job, uint32_t most) {
     int64_t chunks = (job->items - 1) / job->chunk + 1, chunk = job->chunk, part;
     uint32_t parts = chunks < (int64_t)most ? (uint32_t)chunks : most;
     if (chunks < FEW_CHUNKS * (int64_t)parts) {
         part = (job->items - 1) / parts + 1;
-        chunk = part < chunk ? part : (part - 1) / (part / chunk) + 1;
+        bool is_one = chunk > 1 && (part - 1) / ONE_CALL < chunk;
+        chunk = is_one ? part : (part - 1) / (part / chunk) + 1;
     } else {
         part = ((chunks - 1) / parts + 1) * chunk;
         if (part / chunk > MOST_CLAIMS) chunk = part / MOST_CLAIMS + 1;
