@@ -14,7 +14,7 @@ enum {
 /* Bytes that a tile with all rows of a asks ahead for. On Intel's processors what is asked for
  * further ahead leaves the first cache again; others want more where a line takes longer. */
 static int64_t stream_ahead(const matmul *mm) {
-    return vec_is_intel() ? 8192 : 2048 * mm->m;
+    return 8192 + (vec_is_intel() ? 0 : 1024 * mm->m);
 }
 
 /* At most MATMUL_ROWS whole rows with a bias, a residual and an activation: what does not change
