@@ -51,8 +51,7 @@ static __attribute__((noinline)) void pair_again(const depthwise_rows *roll,
         if (!IS_FIRST) vf_add_product(&a##i, t, u##i##2);                                        \
         vf_add_product(&b##i, t, u##i##1);                                                       \
         if (i == 1) {                                                                            \
-            c##i = bias;                                                                         \
-            vf_add_product(&c##i, t, u##i##0);                                                   \
+            c##i = vf_fma(t, u##i##0, bias);                                                     \
         } else {                                                                                 \
             c##i = t * u##i##0;                                                                  \
         }                                                                                        \
