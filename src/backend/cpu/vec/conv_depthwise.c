@@ -31,7 +31,12 @@ typedef struct depthwise_tile {
     float *room;            /* ROOM_ROWS rows of inputs; the one at ROOM_ZEROS is of zeros */
 } depthwise_tile;
 
-enum { TILE = 8, ROOM_ZEROS = PAIR_KEPT, ROOM_ROWS };
+enum {
+    TILE = 8,
+    ROOM_ZEROS = PAIR_KEPT,
+    ROOM_ROWS,
+    ROOM_APART = 1024 /* bytes between rooms: processors ask ahead for what another one writes */
+};
 
 /* Activations that are not bounds. */
 static __attribute__((noinline)) void finish(const depthwise_tile *tile, int count) {
@@ -510,7 +515,7 @@ static int64_t item_cost(const rlx_kernel_args *args) {
 static uint64_t workspace_bytes(const rlx_kernel_args *args) {
     conv_view view = conv_view_of(args);
     if (!may_join(&view)) return 0;
-    return (uint64_t)((HAS_TWOS ? 1 : ROOM_ROWS) * view.w.in * BLOCK) * sizeof(float);
+    return (uint64_t)((HAS_TWOS ? 1 : ROOM_ROWS) * view.w.in * BLOCK) * sizeof(float) + ROOM_APART;
 }
 
 static bool takes(const rlx_target_query *query) {
