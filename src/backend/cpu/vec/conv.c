@@ -267,13 +267,26 @@ static void run_panels(const conv_work *work, const conv_part_at *at, const conv
         settle_rest(work, at, panel, tile.y);
 }
 
-/* What this place reads in its part of the depth before `panel`, or after all panels. */
-static const float *next_weights(const conv_work *work, const conv_part_at *at, int64_t panel) {
+/* Where there are others behind the panels of a place but none before, they are done from the last
+ * one down: processors that have seen one panel after the other ask for the next two, and whoever
+ * works on those would have to fetch them back. */
+static bool is_downwards(const conv_work *work, const conv_place *place) {
+    return work->unit == 1 && place->panel == 0 && place->panel_end < work->cut.panels;
+}
+
+/* Weights that are wanted behind those of `panel`, of `panels` at once: of another panel, or of the
+ * next part of the depth. */
+static const float *next_weights(const conv_work *work, const conv_part_at *at, int64_t panel,
+                                 int64_t panels) {
+    const conv_place *place = &at->place;
+    const bool is_down = is_downwards(work, place);
+    const int64_t next = is_down ? panel - 1 : panel + panels,
+                  first = is_down ? place->panel_end - 1 : place->panel;
     if (!at->fetches || work->narrow != 0) return NULL;
-    if (panel < at->place.panel_end) return weights_of(work, at, panel, at->block);
-    if (at->block + at->blocks < work->depth_blocks) {
-        return weights_of(work, at, at->place.panel, at->block + at->blocks);
-    }
+    if (next >= place->panel && next < place->panel_end)
+        return weights_of(work, at, next, at->block);
+    if (at->block + at->blocks < work->depth_blocks)
+        return weights_of(work, at, first, at->block + at->blocks);
     return NULL;
 }
 
@@ -314,10 +327,11 @@ static void run_place(const conv_work *work, conv_part_at *at, float *workspace)
             aim(work, at);
         }
         conv_depth depth = depth_of(work, at);
-        for (int64_t panel = at->place.panel, panels; panel < at->place.panel_end;
-             panel += panels) {
-            panels = panels_at(work, at, panel);
-            at->next = next_weights(work, at, panel + panels);
+        int64_t first = at->place.panel, last = at->place.panel_end - 1;
+        for (int64_t p = first, panels; p <= last; p += panels) {
+            const int64_t panel = is_downwards(work, &at->place) ? first + last - p : p;
+            panels = panels_at(work, at, p);
+            at->next = next_weights(work, at, panel, panels);
             run_panels(work, at, &depth, panel, panels);
         }
     }
