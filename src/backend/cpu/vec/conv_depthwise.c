@@ -35,7 +35,7 @@ enum {
     TILE = 8,
     ROOM_ZEROS = PAIR_KEPT,
     ROOM_ROWS,
-    ROOM_APART = 1024 /* bytes between rooms: processors ask ahead for what another one writes */
+    ROOM_APART = 1024 /* bytes between the rooms of two workers: seen, not understood */
 };
 
 /* Activations that are not bounds. */
