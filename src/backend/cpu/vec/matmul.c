@@ -276,17 +276,11 @@ static bool is_asked(const block *self) {
            rlx_ref_cost(mm->k, mm->n) <= ASKED_WEIGHTS;
 }
 
-static few_fn few_of(const block *self, int64_t panels) {
-#if RLX_VEC_BYTES == 64
-    if (panels == FEW_NEAR && is_asked(self)) return few_asking;
-#endif
-    return fews[self->kind][self->mm->m - 1][panels];
-}
-
 /* Several panels for one to three rows of a. */
 static void run_few(const block *self) {
     const matmul *mm = self->mm;
-    const int64_t most = vec_is_intel() ? FEW_PANELS : is_asked(self) ? FEW_NEAR : FEW_OTHERS;
+    const bool asks = is_asked(self);
+    const int64_t most = vec_is_intel() ? FEW_PANELS : asks ? FEW_NEAR : FEW_OTHERS;
     float sums[FEW_ROWS * FEW_PANELS * MATMUL_COLUMNS];
     const float *a = (const float *)mm->a->data + self->at.a;
     int64_t a_row = is_direct(mm) ? mm->a_m : matmul_up(mm->k, 16) * 16;
@@ -301,7 +295,8 @@ static void run_few(const block *self) {
         const int64_t n = (self->first_panel + p) * MATMUL_COLUMNS;
         const bool is_bare = mm->m == 1 && mm->is_bare && mm->n - n >= count * MATMUL_COLUMNS;
         float *to = is_bare ? (float *)mm->out->data + self->at.out + n : sums;
-        few_of(self, count)(a, a_row, panel_of(self, p, 0, 0), apart, mm->k, to);
+        const few_fn fn = asks && count == FEW_NEAR ? few_asking : of[count];
+        fn(a, a_row, panel_of(self, p, 0, 0), apart, mm->k, to);
         for (int64_t i = 0; i < count && !is_bare; i++)
             store_tile(mm, &self->at, 0, (self->first_panel + p + i) * MATMUL_COLUMNS, mm->m,
                        sums + i * mm->m * MATMUL_COLUMNS);

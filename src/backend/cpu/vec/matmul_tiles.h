@@ -86,14 +86,14 @@ FEWS(bf16, PANEL_BF16)
 #if RLX_VEC_BYTES == 64
 FEW(f32, PANEL_F32, 1, 8) FEW(f32, PANEL_F32, 1, 12)
 #define WIDE , [8] = few_1_8_f32, [12] = few_1_12_f32
-/* FEW_NEAR panels. */
+#else
+#define WIDE
+#endif
+/* FEW_NEAR panels of one row, for levels of 64 bytes. */
 static void few_asking(const float *a, int64_t row, const uint8_t *b, int64_t apart, int64_t depth,
                        float *to) {
     matmul_few(1, FEW_NEAR, 1, true, PANEL_F32, a, row, b, apart, depth, to);
 }
-#else
-#define WIDE
-#endif
 typedef void (*few_fn)(const float *a, int64_t row, const uint8_t *b, int64_t apart,
                        int64_t depth, float *to);
 static const few_fn fews[PANEL_KINDS][FEW_ROWS][FEW_PANELS + 1] = {
